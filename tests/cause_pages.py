@@ -69,12 +69,12 @@ SHELL = re.compile(
     r"|nvidia-smi|amd-smi|ibstat|py-spy|nsys|torchrun) "
 )
 """How shell lines start."""
-CPP = re.compile(r"(?:cuda|cublas)[A-Z]\w+\(|#pragma (?:omp|acc) ")
+CPP = re.compile(r"(?:cuda|cublas)[A-Z]\w+\(")
 """How C++ code starts."""
 
 OF_PROGRAMS = {
     *(Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM),
-    *(Condition.NO_PYTORCH, Condition.OPENMP, Condition.OPENACC, Condition.AMD),
+    *(Condition.NO_PYTORCH, Condition.AMD),
 }
 WHERE = {
     Condition.ADAM: "with Adam",
@@ -143,9 +143,6 @@ WHERE = {
     Condition.NHWC: "with convolutions in NHWC",
     Condition.NO_OPERATORS: "where operators are not recorded",
     Condition.NO_PYTORCH: "without PyTorch",
-    Condition.OPENMP: "with OpenMP offloading",
-    Condition.OPENACC: "with OpenACC",
-    Condition.SMALL_COPIES: "with a small copy to the GPU for most launches",
     Condition.OTHER_RECORDER: "in a recording by another profiler than PyTorch's",
     Condition.NOT_LAUNCHED: "where the next kernel is launched late",
     Condition.NO_COLLECTIVES: "where the collective of a kernel is not recorded",

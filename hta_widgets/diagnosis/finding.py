@@ -132,26 +132,8 @@ READS_FLAGS: Final = Advice(
     "read of a few bytes drains the launch queue.",
     "cudaMemcpy(&more, flag, 4, cudaMemcpyDeviceToHost);  // if (i % 16 == 0)",
     needs=(Condition.NO_PYTORCH, Condition.READS_FLAGS),
-    unless=(Condition.OPENMP, Condition.OPENACC),
 )
 """Advice for loops that the host ends, which cannot just wait after all launches."""
-
-ONE_ARRAY: Final = Advice(
-    "Hold the data in one contiguous array, and copy it to the GPU once: OpenACC allocates memory "
-    "for each array, attaches it with a kernel, and waits.",
-    "#pragma acc enter data copyin(data[0:rows * columns])  // not row by row",
-    needs=(Condition.OPENACC, Condition.SMALL_COPIES),
-)
-IN_OPENACC: Final = (
-    ONE_ARRAY,
-    Advice(
-        "Let regions run asynchronously, and wait once, where the host reads the results.",
-        "#pragma acc parallel loop async(1)\n...  // each region\n#pragma acc wait(1)",
-        needs=(Condition.OPENACC,),
-        unless=(Condition.SMALL_COPIES,),
-    ),
-)
-"""Advice for programs that leave allocating, copying and waiting to OpenACC's runtime."""
 
 CHOOSES_BY_MASK: Final = Advice(
     "Select with operations whose output size does not depend on values.",

@@ -847,16 +847,9 @@ def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str])
             unless=(Condition.FEW_THREADS,),
         ),
         Advice(
-            "Parallelise the loop over all threads: with -Minfo=accel, the compiler says which "
-            "loops it runs in one, and why.",
-            "#pragma acc parallel loop gang vector",
-            needs=(Condition.FEW_BLOCKS, Condition.FEW_THREADS, Condition.OPENACC),
-        ),
-        Advice(
             "Split the work into blocks of 128 to 256 threads, and launch at least as many as the "
             "GPU has multiprocessors: those without a block are idle.",
             needs=(Condition.FEW_BLOCKS, Condition.FEW_THREADS),
-            unless=(Condition.OPENACC,),
         ),
         Advice(
             "Launch blocks of 128 to 256 threads: they run 32 at a time, however few a block has.",

@@ -382,7 +382,6 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "[[cannot keep up]][[is late[[ mainly]]]] with "
             f"[[<few> of ]]<kernels>{PER_STEP} (median <median>"
             "[[, at most <rows> in linear layers]])"
-            "[[ and <_copies> to the GPU (median <_size>)]]"
             "[[, after most of which it waits for the GPU]]"
             "[[ once it has waited for the GPU[[ in <_waited>]][[ and <_also>]]]]"
             "[[, all in <only>]]"

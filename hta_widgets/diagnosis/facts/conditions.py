@@ -41,12 +41,8 @@ class Condition(Enum):
     AMD = "AMD GPU"
     NO_PYTORCH = "no PyTorch"
     WAITS_EACH_TIME = "waits after most launches"
-    """Only asked of programs without PyTorch, like the next two."""
+    """Only asked of programs without PyTorch, like the next one."""
     READS_FLAGS = "a few bytes are read at a time"
-    SMALL_COPIES = "a small copy to the GPU for most launches"
-    OPENMP = "OpenMP offloading"
-    OPENACC = "OpenACC"
-    """By the names that NVIDIA's compilers give: ``main_46_gpu`` is the loop in line 46."""
     OTHER_RECORDER = "not recorded by PyTorch's profiler"
     LOADER = "DataLoader"
     LOADER_ALONE = "DataLoader in the process"
@@ -182,12 +178,6 @@ FEWEST_FLAGS: Final = 10
 """Fewest such copies that count; and they must be most of the copies to the host. A solver read 4
 bytes before each of 2,455 iterations, and was told to wait once, after all of them."""
 
-SMALL_BYTES: Final = 65_536
-OFTEN_COPIES: Final = 0.5
-"""Copies to the GPU of at most this size take longer to ask for than to copy; and how many of them
-there must be per launch to be said. OpenACC's runtime copied an array row by row, in 1,934 copies
-of 1 kB, each with an allocation, a kernel that attaches it, and a wait."""
-
 OF_RECORDINGS: Final = {
     Condition.COMPILED: r"## Call CompiledFxGraph|torch/_inductor/|CompiledFunction"
     r"|Torch-Compiled Region|: compile_wrapper|(?m:^triton_(?:poi|red|per|tem)_)",
@@ -197,8 +187,6 @@ OF_RECORDINGS: Final = {
     Condition.VLLM: r"(?m:^vllm::)|\bvllm/",
     Condition.SGLANG: r"\bsglang/",
     Condition.AMD: r"(?m:^hip\w*Launch)",
-    Condition.OPENMP: r"__omp_offloading_",
-    Condition.OPENACC: r"__pgi_uacc_|(?m:^\w+_\d+_gpu(?:__red)?$)",
     Condition.LOADER: r"(?i:data_?loader)",
     Condition.LOADER_ALONE: r"_SingleProcessDataLoaderIter",
     Condition.LOADER_WORKERS: r"_MultiProcessingDataLoaderIter",
@@ -316,11 +304,6 @@ def _of_loops(events: Events) -> Iterator[Condition]:
         flags = np.count_nonzero((sizes > 0) & (sizes <= FLAG_BYTES))
         if flags >= max(FEWEST_FLAGS, sizes.size / 2):
             yield Condition.READS_FLAGS
-        to_gpu = events.named(copies.rows, patterns.HOST_TO_DEVICE)
-        sizes = np.asarray(copies.columns["bytes"], dtype=np.int64)[to_gpu]
-        small = np.count_nonzero((sizes > 0) & (sizes <= SMALL_BYTES))
-        if small >= OFTEN_COPIES * launches > 0:
-            yield Condition.SMALL_COPIES
 
 
 def _frees_at_once(events: Events) -> bool:

@@ -19,7 +19,6 @@ from hta_widgets.analyses.time.call_sums import with_inside
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
-from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.conditions import OF_OWNERS, Condition
@@ -165,12 +164,6 @@ def _by_name(
         for rows in groups.parts
     ]
     return tuple(sorted(found, key=lambda each: -each.exposed_ns))
-
-
-def sizes_to_gpu(rank: Rank, selection: TimeSelection | None) -> Int64Array:
-    """Bytes of each copy from the host in the selected time."""
-    work = GpuWork.joined(selected_work(rank, selection).values())
-    return _sizes(rank, np.unique(work.rows[work.named(patterns.HOST_TO_DEVICE.search)]))
 
 
 def _sizes(rank: Rank, rows: Int64Array) -> Int64Array:

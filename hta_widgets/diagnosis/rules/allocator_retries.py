@@ -10,7 +10,7 @@ from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.host_facts import HostFacts
-from hta_widgets.diagnosis.finding import ONE_ARRAY, Advice, Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork, WithoutWaits
 from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
@@ -47,30 +47,16 @@ initialise."""
             "unset PYTORCH_NO_CUDA_MEMORY_CACHING PYTORCH_NO_HIP_MEMORY_CACHING",
             needs=(Condition.UNCACHED,),
         ),
-        ONE_ARRAY,
-        Advice(
-            "Create the data on the GPU once, before the loop.",
-            "#pragma acc enter data create(x[0:n])  // and no data region in the loop",
-            needs=(Condition.OPENACC,),
-            unless=(Condition.SMALL_COPIES,),
-        ),
-        Advice(
-            "Map the data once, before the loop.",
-            "#pragma omp target enter data map(to: x[0:n])",
-            needs=(Condition.OPENMP,),
-        ),
         Advice(
             "Allocate the memory once, before the loop, and reuse it.",
             "cudaMalloc(&buffer, largest);  // once, and no cudaFree in the loop",
             needs=(Condition.NO_PYTORCH,),
-            unless=(Condition.OPENMP, Condition.OPENACC),  # their runtimes allocate
         ),
         Advice(
             "Let the pool of cudaMallocAsync keep freed memory for the next allocation.",
             "cudaDeviceGetDefaultMemPool(&pool, device);\nuint64_t keep = UINT64_MAX;\n"
             "cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);",
             needs=(Condition.NO_PYTORCH,),
-            unless=(Condition.OPENMP, Condition.OPENACC),
         ),
         Advice(
             "Let the allocator grow its segments, so that it frees none to fit other sizes.",

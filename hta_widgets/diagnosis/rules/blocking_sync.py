@@ -7,7 +7,6 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
 from hta_widgets.diagnosis.finding import (
     CHOOSES_BY_MASK,
-    IN_OPENACC,
     KEEPS_NUMBERS,
     READS_FLAGS,
     Advice,
@@ -84,15 +83,7 @@ from hta_widgets.quantities import NS_PER_MS
             "Wait once, where the host reads the results; let events order the streams.",
             "cudaEventRecord(done, first);\ncudaStreamWaitEvent(second, done, 0);",
             needs=(Condition.NO_PYTORCH,),
-            unless=(Condition.READS_FLAGS, Condition.OPENMP, Condition.OPENACC),
-        ),
-        *IN_OPENACC,
-        Advice(
-            "Let target regions run asynchronously, and wait once, where the host reads the "
-            "results.",
-            "#pragma omp target teams loop nowait depend(out: x)\n...  // each region\n"
-            "#pragma omp taskwait",
-            needs=(Condition.OPENMP,),
+            unless=(Condition.READS_FLAGS,),
         ),
         Advice(
             "Let PyTorch warn about each operation that waits for the GPU, with its line.",

@@ -18,11 +18,9 @@ from hta_widgets.diagnosis.facts.host_facts import (
     MOST_LATE,
     filling_and_adding,
     rows_of_linear,
-    sizes_to_gpu,
 )
 from hta_widgets.diagnosis.finding import (
     CHOOSES_BY_MASK,
-    IN_OPENACC,
     KEEPS_NUMBERS,
     NEARLY,
     NEEDLESS_WORK,
@@ -63,7 +61,7 @@ from hta_widgets.diagnosis.rules.wording import (
     per_step,
     which_ranks,
 )
-from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent
+from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 
 MOST_BY_STACKS: Final = 0.5
 """Fraction of the price that a host twice as fast must recover for stacks to be the first suspect:
@@ -188,7 +186,7 @@ def not_held_up(context: Context) -> list[Edit]:
             "Wait only where the host reads a result: kernels of one stream run in order without "
             "it.",
             needs=(Condition.NO_PYTORCH, Condition.WAITS_EACH_TIME),
-            unless=(Condition.LATE_BY_WAITS, Condition.READS_FLAGS, Condition.OPENACC),
+            unless=(Condition.LATE_BY_WAITS, Condition.READS_FLAGS),
         ),
         Advice(
             "Sample the CPU: most of this time, the program is in no call of CUDA or the operating "
@@ -202,9 +200,8 @@ def not_held_up(context: Context) -> list[Edit]:
             "keeps up.",
             "cudaStreamSynchronize(stream);  // after all launches",
             needs=(Condition.LATE_BY_WAITS, Condition.NO_PYTORCH),
-            unless=(Condition.READS_FLAGS, Condition.OPENMP, Condition.OPENACC),
+            unless=(Condition.READS_FLAGS,),
         ),
-        *IN_OPENACC,
         Advice(
             "First record again without with_stack=True: recording stacks slows the host, and a "
             "host twice as fast would recover most of this time.",
@@ -239,10 +236,8 @@ def not_held_up(context: Context) -> list[Edit]:
             "...  // the launches\ncudaStreamEndCapture(stream, &graph);\n"
             "cudaGraphInstantiate(&replay, graph, 0);\ncudaGraphLaunch(replay, stream);",
             needs=(Condition.NO_PYTORCH,),
-            unless=(  # no graph captures cudaMalloc, or a wait
-                *(Condition.GRAPHS, Condition.UNCACHED),
-                *(Condition.WAITS_EACH_TIME, Condition.OPENMP, Condition.OPENACC),
-            ),
+            # no graph captures cudaMalloc, or a wait
+            unless=(Condition.GRAPHS, Condition.UNCACHED, Condition.WAITS_EACH_TIME),
         ),
         Advice(
             "Do on the GPU what these copies are for, or gather small tensors into one copy.",
@@ -414,8 +409,7 @@ def launch_bound(context: Context) -> Finding | None:
         f"the CPU {'is late mainly with' if few else fails} "
         f"{few}{per_step(context, worst['kernels_per_step'], 'kernel')} "
         f"(median {_kernel_time(worst['median_kernel_us'])}{of_rows}){hosts.in_time}"
-        f"{_small_copies(context, worst['rank'])}{late}"
-        f"{hosts.still_ahead}{where}",
+        f"{late}{hosts.still_ahead}{where}",
         detail=f"; at the end, the CPU is {duration(ahead_ns)} ahead"
         if is_ahead
         else (busiest.words if busiest else ""),
@@ -502,15 +496,6 @@ def _late_hosts(context: Context, after: Sequence[Edit], alone_ns: float) -> _La
     if lasting_ns >= NEARLY * all_ns:
         return _LateHosts(late, (), in_time)
     return _LateHosts(blamed, tuple(rank for rank in blamed if rank not in late), in_time)
-
-
-def _small_copies(context: Context, rank: int) -> str:
-    """How many copies to the GPU a program asks for beside its kernels, if they are small."""
-    if Condition.SMALL_COPIES not in context.conditions((rank,)):
-        return ""
-    sizes = context.job.reduce(sizes_to_gpu, (rank,), context.selection)[rank]
-    count = counted(sizes.size / len(context.steps.numbers), "copy", "copies")
-    return f" and {count} to the GPU (median {data_size(float(np.median(sizes)))})"
 
 
 def _ahead_ns(context: Context, ranks: tuple[int, ...]) -> float:

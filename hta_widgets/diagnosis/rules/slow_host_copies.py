@@ -13,7 +13,7 @@ from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.host_facts import CopiesOfName
-from hta_widgets.diagnosis.finding import ONE_ARRAY, Advice, Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import ExposedCopies
 from hta_widgets.diagnosis.replay.edits import WithoutCopies
 from hta_widgets.diagnosis.rules.host_evidence import (
@@ -59,21 +59,6 @@ TOLD: Final = 0.9
             "cudaMallocHost(&host, bytes);  // instead of malloc\n"
             "cudaMemcpyAsync(device, host, bytes, cudaMemcpyDefault, stream);",
             needs=(Condition.NO_PYTORCH, Condition.PAGEABLE),
-            unless=(Condition.OPENMP, Condition.OPENACC),
-        ),
-        Advice(
-            "Map data once, before the first target region, and copy only what the host reads.",
-            "#pragma omp target enter data map(to: x[0:n])\n...  // all target regions\n"
-            "#pragma omp target update from(x[0:n])",
-            needs=(Condition.OPENMP,),
-        ),
-        ONE_ARRAY,
-        Advice(
-            "Copy data once, before the first region, and later only what the host reads.",
-            "#pragma acc enter data copyin(x[0:n])\n...  // all regions\n"
-            "#pragma acc update self(x[0:n])",
-            needs=(Condition.OPENACC,),
-            unless=(Condition.SMALL_COPIES,),
         ),
         Advice(
             "Copy into pinned memory, and wait only where the values are read.",

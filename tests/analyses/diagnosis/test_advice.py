@@ -59,15 +59,11 @@ NEVER = {
     r"pin_memory|pinned memory": ({C.PINNED}, {C.PAGEABLE, C.TO_HOST}),
     r"torch|DataLoader|python train|non_blocking|\bmodel\b": ({C.NO_PYTORCH}, set()),
     r"cuda(?:Malloc|Event|Stream)|cublas|\./program": (set(), {C.NO_PYTORCH}),
-    r"#pragma omp": (set(), {C.OPENMP}),
-    r"#pragma acc": (set(), {C.OPENACC}),
     r"instead of torch\.cuda\.synchronize": ({C.ENDS_STEP}, {C.SYNCHRONISES}),
 }
 """Words of advice, the conditions that forbid it, and those of which it needs one."""
 
 IMPLIED = {
-    C.OPENMP: C.NO_PYTORCH,
-    C.OPENACC: C.NO_PYTORCH,
     C.LOADER_ALONE: C.LOADER,
     C.LOADER_WORKERS: C.LOADER,
     C.UNEVEN: C.HALF,
@@ -168,8 +164,6 @@ FIRST = {
         ((C.LATE_BY_WAITS, C.NO_PYTORCH), "Wait once, where the host reads the results"),
         ((C.LATE_BY_WAITS, C.NO_PYTORCH, C.READS_FLAGS), "Let the GPU decide whether to go on"),
         ((C.NO_PYTORCH, C.WAITS_EACH_TIME), "Wait only where the host reads a result"),
-        ((C.NO_PYTORCH, C.WAITS_EACH_TIME, C.OPENACC), "Let regions run asynchronously"),
-        ((C.NO_PYTORCH, C.OPENACC, C.SMALL_COPIES), "Hold the data in one contiguous"),
         ((C.NO_PYTORCH, C.WAITS_EACH_TIME, C.READS_FLAGS), "Launch larger kernels: process more"),
         ((C.NO_PYTORCH, C.OUTSIDE_CALLS), "Sample the CPU"),
     ],
@@ -210,8 +204,6 @@ FIRST = {
         ((), "Let PyTorch warn about each operation"),
         ((C.NO_PYTORCH,), "Wait once, where the host"),
         ((C.NO_PYTORCH, C.READS_FLAGS), "Let the GPU decide whether to go on"),
-        ((C.NO_PYTORCH, C.OPENMP), "Let target regions run asynchronously"),
-        ((C.NO_PYTORCH, C.OPENACC), "Let regions run asynchronously"),
         ((C.READS_A_NUMBER, C.TRAINING), "Keep values on the GPU, and read them only"),
         ((C.READS_A_NUMBER,), "Keep values on the GPU, and read them all"),
         ((C.COPIES,), "Copy with non_blocking=True."),
@@ -231,9 +223,6 @@ FIRST = {
         ((C.PAGEABLE, C.LOADER), "Copy from pinned memory without"),
         ((C.PAGEABLE,), "Copy from pinned memory without"),
         ((C.PAGEABLE, C.NO_PYTORCH), "Allocate pinned host memory, and copy without"),
-        ((C.PAGEABLE, C.NO_PYTORCH, C.OPENMP), "Map data once, before the first"),
-        ((C.PAGEABLE, C.NO_PYTORCH, C.OPENACC), "Copy data once, before the first"),
-        ((C.PAGEABLE, C.NO_PYTORCH, C.OPENACC, C.SMALL_COPIES), "Hold the data in one"),
         ((C.PAGEABLE, C.NO_PYTORCH, C.THERE_AND_BACK), "Keep data on the GPU instead of"),
         ((), "Copy on a separate stream, ahead of"),
         ((C.FSDP2,), "Keep the parameters on the GPU"),
@@ -307,9 +296,6 @@ FIRST = {
         ((C.AMD,), "Use fewer distinct shapes"),
         ((C.UNCACHED,), "Turn PyTorch's caching allocator back"),
         ((C.NO_PYTORCH,), "Allocate the memory once"),
-        ((C.NO_PYTORCH, C.OPENMP), "Map the data once"),
-        ((C.NO_PYTORCH, C.OPENACC), "Create the data on the GPU once"),
-        ((C.NO_PYTORCH, C.OPENACC, C.SMALL_COPIES), "Hold the data in one contiguous"),
     ],
     "profiler_overhead": [
         ((C.STACKS,), "Record without stacks."),
@@ -431,8 +417,6 @@ RECORDED = {
     C.VLLM: (("vllm::unified_attention", "vllm/worker.py(3): execute"), ("my_vllm",)),
     C.SGLANG: (("/opt/sglang/server.py(3): run",), ("sglang",)),
     C.AMD: (("hipLaunchKernel", "hipExtModuleLaunchKernel"), ("cudaLaunchKernel",)),
-    C.OPENMP: (("__omp_offloading_31_18a80bc__Z_2...",), ("omp_get_num_threads",)),
-    C.OPENACC: (("main_46_gpu", "sum_12_gpu__red", "__pgi_uacc_cuda_fill_42_gpu"), ("x_gpu",)),
     C.LOADER: (("enumerate(DataLoader)#next", "train_dataloader_next"), ("load",)),
     C.LOADER_ALONE: (("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",), ("load",)),
     C.LOADER_WORKERS: (

@@ -662,13 +662,6 @@ def test_one_thread_on_a_gpu_stands_out(tmp_path):
     assert found.advice[0].do.startswith("Split the work into blocks of 128 to 256 threads, and ")
 
 
-def test_a_loop_that_openacc_runs_in_one_thread(tmp_path):
-    one = Host()
-    one.launch(1_000, name="main_46_gpu", grid=[1, 1, 1], block=[1, 1, 1])
-    (found,) = diagnosed(tmp_path, one, gpu={**A100, "numSms": 108}).to_try
-    assert found.advice[0].code == "#pragma acc parallel loop gang vector"
-
-
 @pytest.mark.parametrize(
     ("operator", "command"),
     [

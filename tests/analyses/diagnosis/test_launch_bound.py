@@ -15,7 +15,6 @@ from hta_widgets.diagnosis import Limits
 from hta_widgets.diagnosis.analysis import answers_of_all
 from hta_widgets.diagnosis.facts.gap_owners import waits_by_operator
 from hta_widgets.diagnosis.rules.launch_bound import _are_alike, few_of, may_be_stacks
-from hta_widgets.quantities import data_size
 from hta_widgets.trace.model.events import Kind
 from tests import nsys_export
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found, step_of
@@ -391,7 +390,7 @@ def test_pauses_are_no_launching_where_no_operators_are_recorded(tmp_path):
     assert "what it does is not recorded" in said
 
 
-def solver(folder, *, own_us=0.0, waits=0, flags=0, flag_bytes=4, copies=0, copied_bytes=0):
+def solver(folder, *, own_us=0.0, waits=0, flags=0, flag_bytes=4):
     """A program without PyTorch, whose 100 kernels the CPU launches late, under Nsight Systems."""
     rows = {nsys_export.KERNEL: [], nsys_export.MEMCPY: [], nsys_export.RUNTIME: []}
     now, names = 0, ("smooth(double*)", "cuLaunchKernel", "cudaDeviceSynchronize", "cudaMemcpy")
@@ -410,12 +409,11 @@ def solver(folder, *, own_us=0.0, waits=0, flags=0, flag_bytes=4, copies=0, copi
         if count < waits:
             calls(3, 1_000)
             now += 1_000
-        for kind, most, size in ((2, flags, flag_bytes), (1, copies, copied_bytes)):
-            if count < most:
-                number = calls(4, 8_000)
-                copy = nsys_export.on_gpu(now + 3_000, now + 4_000, correlation=number)
-                rows[nsys_export.MEMCPY].append({**copy, "bytes": size, "copyKind": kind})
-                now += 8_000
+        if count < flags:
+            number = calls(4, 8_000)
+            copy = nsys_export.on_gpu(now + 3_000, now + 4_000, correlation=number)
+            rows[nsys_export.MEMCPY].append({**copy, "bytes": flag_bytes, "copyKind": 2})
+            now += 8_000
         now += round(1_000 * own_us)
     rows[nsys_export.STRINGS] = nsys_export.strings(*names)
     return nsys_export.write_sqlite(folder / "solver.sqlite", rows)
@@ -443,16 +441,6 @@ def test_a_wait_after_each_launch_is_named_before_the_cpu_is_sampled(tmp_path):
 def ends_by_a_flag(folder, **loop):
     """Whether the loop of a solver is known to end by a flag."""
     return "a few bytes are read at a time" in known_of_solver(folder, **loop)
-
-
-def small_copies(folder, part, size=1_000):
-    """Whether a solver copies to the GPU for most launches, which its sentence then counts."""
-    path = solver(folder, copies=round(100 * part), copied_bytes=size)
-    job = open_trace(path, progress=False)
-    known = "a small copy to the GPU for most launches" in {each.value for each in known_of(job)}
-    said = f" and {round(100 * part)} copies to the GPU (median {data_size(size)})"
-    assert (said in found(diagnose(job), "launch_bound").sentence) == known
-    return known
 
 
 def waits_each_time(folder, part):
@@ -889,12 +877,6 @@ test_thresholds = cases(
         "conditions.FLAG_BYTES",
         lambda folder, size: ends_by_a_flag(folder, flags=20, flag_bytes=size),
         {16: True, 17: False},
-    ),
-    Case("conditions.OFTEN_COPIES", small_copies, {0.49: False, 0.5: True}),
-    Case(
-        "conditions.SMALL_BYTES",
-        lambda folder, size: small_copies(folder, 1, size),
-        {65_536: True, 65_537: False},
     ),
     Case(
         "conditions.FEWEST_FLAGS",

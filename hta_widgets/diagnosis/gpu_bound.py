@@ -36,12 +36,6 @@ from hta_widgets.diagnosis.cause import Cause, cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, kind_of_operator
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.facts.filling import (
-    Filling,
-    filling,
-    multiprocessors_of,
-    slow_doubles,
-)
 from hta_widgets.diagnosis.facts.gpus import Gpu
 from hta_widgets.diagnosis.facts.kernel_facts import (
     NORMS_IN_TRAINING,
@@ -291,10 +285,7 @@ def kernels_by_name(job: Job, ranks: tuple[int, ...], steps: tuple[int, ...]) ->
     return table.sort_values("gpu_ns", ascending=False, kind="stable").reset_index()
 
 
-_LAUNCHED: Final = (
-    *("occupancy_percent", "tensor_core", "blocks", "threads", "sms"),
-    *("registers", "shared_bytes", "configurations"),
-)
+_LAUNCHED: Final = ("occupancy_percent", "tensor_core", "blocks", "threads", "sms")
 
 
 def kernels_in(rank: Rank, selection: TimeSelection | None, fits: Fits) -> GpuWork:
@@ -857,21 +848,6 @@ def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str])
             unless=(Condition.FEW_BLOCKS,),
         ),
         Advice(
-            "Compute in float where that is precise enough: double has at most 1/32 of its rate on "
-            "this GPU.",
-            needs=(Condition.DOUBLE,),
-        ),
-        Advice(
-            "Let more blocks run at a time: split the kernel, or limit its registers and time "
-            "whether what then spills to memory costs more.",
-            "__launch_bounds__(threads, 2)  // of a block; two blocks on a multiprocessor",
-            needs=(Condition.REGISTERS,),
-        ),
-        Advice(
-            "Launch smaller blocks, or as many as fill whole waves.",
-            needs=(Condition.EMPTY_WAVE,),
-        ),
-        Advice(
             "Record the graph capture as well and open both: its operators carry the shapes.",
             "hta-widgets open REPLAY --captures CAPTURE",
             needs=(Condition.NO_SHAPES, Condition.GRAPHS),
@@ -900,11 +876,8 @@ def largest_kernel(context: Context) -> Finding | None:
     said = [_many(count, lengths_ns), *_longest(lengths_ns)]
     if most["tensor_core"]:
         said.append("on tensor cores" if most["tensor_core"] == "yes" else "without tensor cores")
-    fills, doubles = _filling(context, most)
     if most["occupancy_percent"] >= 0:
-        why = f" due to {fills.registers:,} registers per thread" if fills.registers else ""
-        said.append(f"{percent(most['occupancy_percent'])} occupancy{why}")
-    said += [each for each in (doubles, fills.waves) if each]
+        said.append(f"{percent(most['occupancy_percent'])} occupancy")
     few = {"blocks": most["blocks"], "multiprocessors": most["sms"]} if has_few_blocks(most) else {}
     if few:
         said.append(f"{most['blocks']:,} of {most['sms']:,} multiprocessors")
@@ -924,9 +897,6 @@ def largest_kernel(context: Context) -> Finding | None:
             *((Condition.CAPTURES,) if _has_other_captures(context) else ()),
             *((Condition.FEW_BLOCKS,) if few else ()),
             *((Condition.FEW_THREADS,) if has_few_threads else ()),
-            *((Condition.DOUBLE,) if doubles else ()),
-            *((Condition.REGISTERS,) if fills.registers else ()),
-            *((Condition.EMPTY_WAVE,) if fills.waves else ()),
         ),
         detail=operator,
         evidence={"share_percent": share, "launches": count, **few},
@@ -959,20 +929,6 @@ def _graphs(context: Context, kernels_ns: int) -> Finding:
 def _names_of_graphs(rank: Rank) -> tuple[str, ...]:
     work = rank.gpu_work
     return tuple({work.names[code] for code in work.name[work.type == KernelType.CUDA_GRAPH]})
-
-
-def _filling(context: Context, kernel: Row) -> tuple[Filling, str]:
-    """How a kernel fills the GPU, and how many slow arguments it has, if that can be changed.
-
-    Those who call a library's kernels have no hand in it, and large tiles in registers are why the
-    products of libraries are fast.
-    """
-    if Condition.NO_PYTORCH not in context.conditions() or is_product(kernel["name"]):
-        return Filling(), ""
-    gpus = context.job.reduce(multiprocessors_of, context.ranks)
-    is_one = kernel["configurations"] == 1
-    fills = filling(kernel, gpus[context.ranks[0]]) if is_one else Filling()
-    return fills, slow_doubles(kernel["name"], _gpu(context))
 
 
 def has_few_blocks(kernel: Row) -> bool:

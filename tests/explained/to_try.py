@@ -218,10 +218,7 @@ FORMS_TO_TRY: Final = {
             "<_name> is the largest kernel, with <part> of the compute time (<launches>"
             "[[, one of <longest>]][[, <of_it> of it in <_few> of <longest> or more]]"
             "[[, on tensor cores]][[, without tensor cores]]"
-            "[[, <_occupancy> occupancy[[ due to <_registers> registers per thread]]]]"
-            "[[, <_double> of <_arguments> arguments double or pointers to it]]"
-            "[[, <_waves> waves: [[in the last one, <_working> of <_every> multiprocessors work]]"
-            "[[the last one fills <_filled> of the GPU]]]]"
+            "[[, <_occupancy> occupancy]]"
             "[[, <_blocks> of <_sms> multiprocessors]][[, <_threads> in each block]])"
             "[[, all of it in <_operator>]][[, <_part> of it in <_operator>]]"
             "[[; <in_graphs> of the kernel time is in CUDA graphs, without shapes]].",

@@ -150,8 +150,6 @@ class Condition(Enum):
     EXPERTS_OF_TRITON = "experts in kernels of Triton, and none of AITER"
     ONE_ROW = "products of a matrix and a vector"
     FEW_BLOCKS = "fewer blocks than multiprocessors"
-    REGISTERS = "few threads, because of their registers"
-    EMPTY_WAVE = "a last wave of few blocks"
     FEW_THREADS = "blocks of fewer threads than run together"
 
 

@@ -649,6 +649,16 @@ def has_few_threads(folder, threads, blocks=132):
     return said
 
 
+def is_long(folder, ns):
+    """Three launches of 50 s were to be repeated about 40 times each."""
+    one = Host()
+    one.launch(ns / 1000, name="step")
+    (*_, advice) = line(diagnosed(folder, one), "largest_kernel").advice
+    says = advice.do.startswith("Profile it on a smaller")
+    assert advice.code.endswith("-c 1 python script.py") == says
+    return says
+
+
 def test_one_thread_on_a_gpu_stands_out(tmp_path):
     """It kept an A100 for 51 s, and the advice was to launch 108 of them."""
     one = Host()
@@ -819,6 +829,7 @@ test_thresholds = cases(
     Case("gpu_bound.LONGER", is_longer, {4.9: False, 5.1: True}),
     Case("gpu_bound.LITTLE_PERCENT", with_finding, {24.8: True, 25.2: False}),
     Case("profile_command.MOST_CHARACTERS", has_whole_name, {200: True, 201: False}),
+    Case("gpu_bound.LONG_NS", is_long, {10**9 - 1: False, 10**9: True}),
     Case("gpu_bound.WARP", has_few_threads, {31: True, 32: False}),
     Case("gpu_bound.FEW_BLOCKS", has_few_blocks, {0.49: True, 0.51: False}),
     Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),

@@ -185,7 +185,6 @@ WHERE = {
     Condition.WAITS_EACH_TIME: "where the host waits after most launches",
     Condition.WALKS_MODULES: "where it walks over all modules",
     Condition.ZEROES_GRADIENTS: "where gradients are set to zero",
-    Condition.FILLS_GRADIENTS: "where gradients are filled with zeros elsewhere",
 }
 """Where advice applies, in words."""
 

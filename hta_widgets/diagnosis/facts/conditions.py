@@ -69,7 +69,6 @@ class Condition(Enum):
     OTHERS_IN_TIME = "other hosts launch in time"
     OF_OPTIMIZER = "in the optimizer"
     ZEROES_GRADIENTS = "in zero_grad"
-    FILLS_GRADIENTS = "gradients filled with zeros"
     SLOWED_BY_STACKS = "a host twice as fast would do"
     LATE_BY_WAITS = "a host that does not wait for the GPU would do"
     OUTSIDE_CALLS = "outside all calls"

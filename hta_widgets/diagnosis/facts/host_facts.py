@@ -21,7 +21,7 @@ from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
-from hta_widgets.diagnosis.facts.conditions import OF_OWNERS, Condition
+from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gap_owners import LATE, OF_COPIES, GapOwners, Inside, gap_owners
 from hta_widgets.diagnosis.facts.gap_owners import inside as inside_of
 from hta_widgets.diagnosis.facts.trials import Trials, trials, unmarked_trials
@@ -57,10 +57,6 @@ _FORWARD: Final = (
 of them. A backward pass written by hand may call one kind, but both only if it recomputes."""
 
 QUARTERS: Final = 4
-
-MOST_ADDED: Final = 1.5
-"""Operations that add to gradients for each that fills one, up to which each gradient is filled and
-added to once; with gradients of two batches, they are twice as many."""
 
 MOST_OVERHEADS: Final = 5
 
@@ -409,22 +405,6 @@ def gradients_of(rank: Rank) -> float:
     starts = events.start_ns[rows[events.named(rows, _ACCUMULATES)]]
     inside = Intervals.union(marks.start_ns, marks.end_ns).covers(starts)
     return np.count_nonzero(inside) / max(len(marks.start_ns), 1)
-
-
-_ZEROES: Final = re.compile(OF_OWNERS[Condition.ZEROES_GRADIENTS])
-
-
-def filling_and_adding(rank: Rank) -> float:
-    """Fraction of a rank's GPU operations that fill gradients with zeros, or then add to them.
-
-    0 where far more add than fill: to gradients of several batches, or to some filled together.
-    """
-    calls, launch = calls_of(rank), rank.gpu_work.launch
-    filled, added = (
-        np.append(calls.forest.at_or_below(calls.named(each)), False)[calls.places_of(launch)].sum()
-        for each in (_ZEROES.search, _ACCUMULATES.match)
-    )
-    return float(filled + added) / launch.size if 0 < added <= MOST_ADDED * filled else 0.0
 
 
 def launches_apart_ns(rank: Rank) -> float:

@@ -16,7 +16,6 @@ from hta_widgets.diagnosis.facts.gap_owners import READS
 from hta_widgets.diagnosis.facts.host_facts import (
     BACKWARD,
     MOST_LATE,
-    filling_and_adding,
     rows_of_linear,
 )
 from hta_widgets.diagnosis.finding import (
@@ -120,12 +119,6 @@ MOST_OUTSIDE: Final = 0.5
 """Fraction of the time that the GPU waits for a program without PyTorch from which it matters that
 no call fills it. A solver spent 94 of 144 ms in code of its own, while 6,039 launches took 50: to
 capture them in a graph was the only advice."""
-
-LEAST_FILLING: Final = 0.1
-"""Fraction of the GPU operations that fill gradients or add to them from which doing neither is
-advised, too, wherever most of the time is lost: in the backward pass of an MLP, of whose 8,716
-kernels they were 38 %. It comes first only if `zero_grad` holds most of the time: in that MLP, it
-would save a quarter of the price."""
 
 MOST_CAPTURED: Final = 512
 """Tokens of a step up to which vLLM captures graphs by default."""
@@ -313,13 +306,6 @@ def not_held_up(context: Context) -> list[Edit]:
             ),
         ),
         Advice(
-            "Set gradients to None instead of filling them with zeros and adding to them: that "
-            "saves a part of the launches.",
-            "optimizer.zero_grad(set_to_none=True)",
-            needs=(Condition.FILLS_GRADIENTS,),
-            unless=(Condition.ZEROES_GRADIENTS,),
-        ),
-        Advice(
             "Find out what still runs outside the compiled code.",
             'TORCH_LOGS="graph_breaks,recompiles" python script.py',
             needs=(Condition.COMPILED,),
@@ -391,7 +377,6 @@ def launch_bound(context: Context) -> Finding | None:
         late = ", after most of which it waits for the GPU"
     rows = 0 if by_waits or few else max(context.job.reduce(rows_of_linear, ranks).values())
     has_few_rows = 0 < rows <= FEW_ROWS
-    filling = max(context.job.reduce(filling_and_adding, ranks).values())
     of_rows = f", at most {counted(rows, 'row')} in linear layers" * has_few_rows
     where = _region(worst, busiest, of_all=_are_alike(table), is_brief=by_waits or has_few_rows)
     outside = part_outside_calls(context, ranks, of_all=True)
@@ -427,7 +412,6 @@ def launch_bound(context: Context) -> Finding | None:
             *((Condition.OTHERS_IN_TIME,) if hosts.others_in_time else ()),
             *((Condition.FEW_ROWS,) if has_few_rows else ()),
             *((Condition.OUTSIDE_CALLS,) if is_outside else ()),
-            *((Condition.FILLS_GRADIENTS,) if filling >= LEAST_FILLING else ()),
             *((Condition.ENDS_AHEAD,) if is_ahead else ()),
             *((Condition.MANY_TOKENS,) if _have_many_tokens(context, ranks, steps) else ()),
             *((Condition.NOT_CAPTURED,) if _are_not_captured(context, ranks, steps) else ()),
@@ -440,7 +424,6 @@ def launch_bound(context: Context) -> Finding | None:
             **({"ahead_at_the_end_ms": ahead_ns / NS_PER_MS} if is_ahead else {}),
             **({"rows_of_linear": rows} if rows else {}),
             **({"outside_calls_percent": 100 * outside} if is_outside else {}),
-            **({"filling_and_adding_percent": 100 * filling} if filling else {}),
             **(reads.evidence if reads else {}),
             "launching": table,
             "steps": context.by_rank_and_step(idle_ms=behind),

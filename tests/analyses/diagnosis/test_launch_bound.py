@@ -248,23 +248,6 @@ def test_an_optimizer_in_a_range_of_the_user_is_named_though_nsight_marks_it_as_
     assert finding.advice[0].code == "torch.optim.AdamW(model.parameters(), fused=True)"
 
 
-def filling(parameters, others, adds=1):
-    """Gradients that are filled with zeros and added to, so often, and a long backward pass."""
-    one, accumulates = Host(), "torch::autograd::AccumulateGrad"
-    for number in range(3):
-        with one.step(number):
-            with one.inside("Optimizer.zero_grad#SGD.zero_grad"):
-                for _ in range(parameters):
-                    one.launch(2, operator="aten::zero_", takes=15)
-            for _ in range(others):
-                one.launch(2, operator="autograd::engine::evaluate_function: MmBackward0", takes=15)
-            for _ in range(round(adds * parameters)):
-                with one.inside(accumulates, cat="cpu_op"):
-                    one.launch(2, operator="aten::add_", takes=15)
-            one.synchronise()
-    return one
-
-
 def outside_backward(folder, percent):
     """Whether a host that spends so much of its time in the backward pass is late outside, too."""
     one = Host()
@@ -293,19 +276,6 @@ def test_a_part_that_launches_all_kernels_is_not_compared_with_them(tmp_path):
             one.synchronise()
     said = found(diagnosed(tmp_path, one), "launch_bound").sentence
     assert "with 50 kernels per step (median 2 µs), all in model.py(36): forward: up to " in said
-
-
-def sets_to_none(folder, *arguments):
-    finding = found(diagnosed(folder, filling(*arguments)), "launch_bound")
-    assert " before kernels of Optimizer.zero_grad" not in finding.sentence
-    assert finding.action.startswith("Compile the model")  # the rest saves only a part
-    return "optimizer.zero_grad(set_to_none=True)" in [each.code for each in finding.advice]
-
-
-@pytest.mark.parametrize(("adds", "expected"), [(0, False), (1, True)])
-def test_gradients_that_are_filled_and_added_to_are_set_to_none(tmp_path, adds, expected):
-    """They were 38 % of the kernels of an MLP."""
-    assert sets_to_none(tmp_path, 10, 80, adds) == expected
 
 
 def test_the_slow_rank_is_blamed(tmp_path):
@@ -882,16 +852,6 @@ test_thresholds = cases(
         "conditions.FEWEST_FLAGS",
         lambda folder, count: ends_by_a_flag(folder, flags=count),
         {9: False, 10: True},
-    ),
-    Case(
-        "launch_bound.LEAST_FILLING",
-        lambda folder, share: sets_to_none(folder, 10, round(20 / share) - 20),
-        {0.099: False, 0.101: True},
-    ),
-    Case(
-        "host_facts.MOST_ADDED",
-        lambda folder, adds: sets_to_none(folder, 10, 80, adds),
-        {1.4: True, 1.6: False},
     ),
     Case("host_facts.WORTH_NAMING", has_region, {0.0099: False, 0.0101: True}),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -408,7 +408,7 @@ def launch_bound(context: Context) -> Finding | None:
             *_conditions(
                 context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
             ),
-            *(_WAITS & conditions_of_owners([reads.name] if reads else ())),
+            *(_WAITS & conditions_of_owners([str(reads["reads_in"])] if reads else ())),
             *((Condition.OTHERS_IN_TIME,) if hosts.others_in_time else ()),
             *((Condition.FEW_ROWS,) if has_few_rows else ()),
             *((Condition.OUTSIDE_CALLS,) if is_outside else ()),
@@ -424,7 +424,7 @@ def launch_bound(context: Context) -> Finding | None:
             **({"ahead_at_the_end_ms": ahead_ns / NS_PER_MS} if is_ahead else {}),
             **({"rows_of_linear": rows} if rows else {}),
             **({"outside_calls_percent": 100 * outside} if is_outside else {}),
-            **(reads.evidence if reads else {}),
+            **reads,
             "launching": table,
             "steps": context.by_rank_and_step(idle_ms=behind),
         },
@@ -497,37 +497,25 @@ def _ahead_ns(context: Context, ranks: tuple[int, ...]) -> float:
     return min(found, default=0.0)
 
 
-class Reads(NamedTuple):
-    """Calls of an operator in which a late host also waits for the GPU."""
+def _reads(context: Context, ranks: tuple[int, ...]) -> dict[str, str | float]:
+    """The operator in which a late host waits longest for values from the GPU; or nothing.
 
-    name: str
-    per_step: float
-    """Calls per step."""
-    idle_ns: float
-    """Time per step in which the GPU is idle during these calls."""
-
-    @property
-    def evidence(self) -> dict[str, str | float]:
-        """The numbers behind the notice."""
-        return {
-            "reads_in": self.name,
-            "reads_per_step": self.per_step,
-            "idle_in_reads_ms": self.idle_ns / NS_PER_MS,
-        }
-
-
-def _reads(context: Context, ranks: tuple[int, ...]) -> Reads | None:
-    """The operator that spends most time reading values from the GPU; None if that is little."""
+    Its name, its calls in each step, and how long the GPU is idle during these.
+    """
     found = largest_owner(context, ranks, READS)
     if found is None:
-        return None
+        return {}
     owner, having = found
     counted_steps = having * len(context.steps.numbers)
     idle_ns = owner.idle_ns / counted_steps
     least_percent = context.limits.least_percent_with_evidence
     if idle_ns < least_percent / 100 * context.steps.median_period_ns:
-        return None
-    return Reads(owner.name, owner.times / counted_steps, idle_ns)
+        return {}
+    return {
+        "reads_in": owner.name,
+        "reads_per_step": owner.times / counted_steps,
+        "idle_in_reads_ms": idle_ns / NS_PER_MS,
+    }
 
 
 def few_of(worst: Mapping[Hashable, Any]) -> str:

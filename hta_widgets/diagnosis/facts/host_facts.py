@@ -345,10 +345,6 @@ def recomputed(
     )
 
 
-LOADS_CODE_NS: Final = 100_000
-"""Loading the code of a kernel takes longer than this."""
-
-
 class HeldBack(NamedTuple):
     """Idle time (ns) by what starts after it, where no host is late.
 
@@ -356,20 +352,18 @@ class HeldBack(NamedTuple):
     graph does not count.
     """
 
+    migration: int = 0
+    """Pages of managed memory move, which nothing launches."""
     unrecorded: int = 0
     """Work whose launch is not recorded."""
     graph: int = 0
     """A CUDA graph, at its start or inside it."""
-    same_stream: int = 0
-    """Other work on the stream that was busy last."""
-    other: int = 0
-    migration: int = 0
-    """Pages of managed memory move, which nothing launches."""
     in_call: int = 0
     """Work whose launch call has not returned, as when the first launch of a kernel loads its code:
     another process was blamed for 494 µs before a first kernel."""
-    in_short_call: int = 0
-    """The same in intervals of less than `LOADS_CODE_NS`: 8,611 of some 5 µs loaded no code."""
+    same_stream: int = 0
+    """Other work on the stream that was busy last."""
+    other: int = 0
 
 
 def held_back(rank: Rank, work: GpuWork, gaps: HostGaps) -> HeldBack:
@@ -389,10 +383,9 @@ def held_back(rank: Rank, work: GpuWork, gaps: HostGaps) -> HeldBack:
     middle_ns = segments.start_ns + segments.length_ns // 2
     in_call = (launch != NO_CALL) & (rank.trace.events.ends_of(launch) > middle_ns)
     kinds = [moves, launch == NO_CALL, is_of_graph, in_call, stays]
-    which = np.select(kinds, [4, 0, 1, 5, 2], 3)
-    gap_ns = every.end_ns[segments.gap] - every.start_ns[segments.gap]
-    which[(which == 5) & (gap_ns < LOADS_CODE_NS)] = 6  # noqa: PLR2004
-    return HeldBack(*np.bincount(which, segments.length_ns, 7).astype(np.int64).tolist())
+    which = np.select(kinds, range(len(kinds)), len(kinds))
+    sums = np.bincount(which, segments.length_ns, len(HeldBack._fields))
+    return HeldBack(*sums.astype(np.int64).tolist())
 
 
 _ACCUMULATES: Final = re.compile(r"^torch::autograd::AccumulateGrad$")

@@ -579,11 +579,9 @@ def _held_back(context: Context) -> str:
     )
     if 2 * sums.graph > sum(sums):
         return f"{words}, {of_it} before CUDA graphs or inside them"
-    in_call = sums.in_call + sums.in_short_call
-    if 2 * in_call > sum(sums):
-        call = "inside the call that launches its next work"
-        loads = ", for example while that loads code" if 2 * sums.in_call > in_call else ""
-        return f"the GPU is idle, {part_of_it(in_call / sum(sums))} {call}{loads}"
+    if 2 * sums.in_call > sum(sums):
+        part = part_of_it(sums.in_call / sum(sums))
+        return f"the GPU is idle, {part} inside the call that launches its next work"
     if 2 * sums.same_stream > sum(sums):
         sharing = sharing_ranks(context.job.reduce(identity_of, context.ranks))
         # on two ranks of 128, gaps of 57 and 64 ms ended together, with what all of them send

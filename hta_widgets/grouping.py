@@ -22,6 +22,16 @@ class Groups(NamedTuple):
     edges: Int64Array
     """Group ``g`` is ``order[edges[g]:edges[g + 1]]``; no group is empty."""
 
+    @classmethod
+    def in_order(cls, order: Int64Array, *columns: NDArray[Any]) -> Groups:
+        """Groups of rows that are equal in some columns, in an order that puts these together."""
+        opens = np.zeros(order.size, dtype=np.bool_)
+        opens[:1] = True
+        for column in columns:
+            in_order = column[order]
+            opens[1:] |= in_order[1:] != in_order[:-1]
+        return cls(order, np.append(np.flatnonzero(opens), order.size))
+
     @property
     def first(self) -> Int64Array:
         """First row of each group."""
@@ -59,13 +69,7 @@ def grouped(*columns: NDArray[Any]) -> Groups:
     ([1, 2, 0, 3], [0, 1, 2, 4])
     """
     keys = [_in_few_bits(column) for column in columns]
-    order = np.lexsort(keys[::-1])
-    opens = np.zeros(order.size, dtype=np.bool_)
-    opens[:1] = True
-    for key in keys:
-        in_order = key[order]
-        opens[1:] |= in_order[1:] != in_order[:-1]
-    return Groups(order, np.append(np.flatnonzero(opens), order.size))
+    return Groups.in_order(np.lexsort(keys[::-1]), *keys)
 
 
 def distinct(codes: NDArray[np.integer[Any]]) -> Int64Array:

@@ -671,18 +671,13 @@ class _Chains(NamedTuple):
 def _chains(work: GpuWork, step: Int64Array, elementwise: Mask) -> _Chains:
     """Runs of consecutive elementwise kernels in a stream and step, with enough different ones."""
     order = np.lexsort((work.start_ns, work.stream))
-    is_one, stream, of_step = elementwise[order], work.stream[order], step[order]
-    opens = np.arange(order.size) == 0
-    opens[1:] |= (stream[1:] != stream[:-1]) | (of_step[1:] != of_step[:-1])
-    opens[1:] |= is_one[1:] != is_one[:-1]
-    first = np.flatnonzero(opens)
-    name = work.name[order]
-    changes = opens | (np.diff(name, prepend=name[:1]) != 0)
-    different = reduce_runs(np.add, changes.astype(np.int64), first)
-    chosen = is_one[first] & (different >= FEWEST_IN_CHAIN)
-    sizes = np.diff(np.append(first, order.size))
-    rows = order[np.repeat(chosen, sizes)]
-    edges = np.concatenate(([0], np.cumsum(sizes[chosen])))
+    runs, name = Groups.in_order(order, work.stream, step, elementwise), work.name[order]
+    changes = np.diff(name, prepend=name[:1]) != 0
+    changes[runs.edges[:-1]] = True
+    different = reduce_runs(np.add, changes.astype(np.int64), runs.edges[:-1])
+    chosen = elementwise[runs.first] & (different >= FEWEST_IN_CHAIN)
+    rows = order[np.repeat(chosen, runs.sizes)]
+    edges = np.concatenate(([0], np.cumsum(runs.sizes[chosen])))
     return _Chains(Groups(rows, edges), different[chosen])
 
 
@@ -691,10 +686,7 @@ def _largest_chains(work: GpuWork, chains: _Chains, saved_ns: Times) -> tuple[Ch
     runs = chains.runs
     if not runs.order.size:
         return ()
-    sums_ns = [
-        reduce_runs(np.add, each[runs.order], runs.edges[:-1])
-        for each in (work.duration_ns, saved_ns)
-    ]
+    sums_ns = [runs.reduce(np.add, each) for each in (work.duration_ns, saved_ns)]
     names = work.name[runs.order].astype(np.int64)
     alike = grouped(pattern_ids(np.zeros(runs.sizes.size, np.int32), names, runs.sizes))
     total_ns, less_ns = (alike.reduce(np.add, each) for each in sums_ns)

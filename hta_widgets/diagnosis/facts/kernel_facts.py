@@ -19,7 +19,7 @@ from hta_widgets.analyses.time.calls import Calls
 from hta_widgets.analyses.time.modules import SEPARATOR, module_paths
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Float64Array, Int32Array, Int64Array, Mask
-from hta_widgets.grouping import Groups, grouped, numbered, reduce_runs
+from hta_widgets.grouping import Groups, grouped, numbered
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import TextColumn
 from hta_widgets.trace.model.kernels import KernelType
@@ -102,7 +102,7 @@ def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
     window = window_of(rank)
     step = window.steps[window.step_of(rank, work)]
     order = np.lexsort((work.duration_ns, step, key))
-    groups = _runs(order, key, step)
+    groups = Groups.in_order(order, key, step)
     duration_ns, edges = work.duration_ns[order], groups.edges
     lower = duration_ns[edges[:-1] + (groups.sizes - 1) // 2]
     upper = duration_ns[edges[:-1] + groups.sizes // 2]
@@ -113,7 +113,7 @@ def like_kernel_facts(rank: Rank) -> LikeKernelFacts:
         key=key[first],
         step=step[first],
         counts=groups.sizes,
-        total_ns=reduce_runs(np.add, duration_ns, edges[:-1]),
+        total_ns=groups.reduce(np.add, work.duration_ns),
         median_ns=lower + (upper - lower) // 2,
         kind=kernels.kind[first],
         size=kernels.size[first],
@@ -132,7 +132,7 @@ def pace_in_windows(rank: Rank) -> Float64Array:
     kernels = _kernels(rank)
     work = kernels.work
     order = np.lexsort((work.duration_ns, kernels.key))
-    alike = _runs(order, kernels.key)
+    alike = Groups.in_order(order, kernels.key)
     usual_ns = work.duration_ns[order][alike.edges[:-1] + (alike.sizes - 1) // 2]
     pace = np.empty(len(work))
     pace[order] = work.duration_ns[order] / np.repeat(np.maximum(usual_ns, 1), alike.sizes)
@@ -259,15 +259,6 @@ def _mixed(one: Keys, other: Keys, factor: np.uint64) -> Keys:
     """Join two hashes of each row into one; products wrap around."""
     product = (one ^ (other + factor)) * factor
     return np.asarray(product ^ (product >> np.uint64(29)))
-
-
-def _runs(order: Int64Array, *columns: NDArray[np.generic]) -> Groups:
-    """Groups of rows that are already in order."""
-    opens = np.arange(order.size) == 0
-    for column in columns:
-        in_order = column[order]
-        opens[1:] |= in_order[1:] != in_order[:-1]
-    return Groups(order, np.append(np.flatnonzero(opens), order.size))
 
 
 class Operators(NamedTuple):

@@ -19,6 +19,7 @@ from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.kernel_facts import Keys, LikeKernelFacts
 from hta_widgets.diagnosis.job.steps import Matrix, Steps
+from hta_widgets.grouping import Groups
 
 PAIR: Final = 2
 """With this many ranks, the faster one is the usual one."""
@@ -50,13 +51,11 @@ def usual_of(
     ([2.0, 2.0, 2.0, 3.0], [3, 3, 3, 1])
     """
     order = np.lexsort((values, *columns))
-    first, sizes = runs_of(*(column[order] for column in reversed(columns)))
-    ascending = values[order]
+    runs, ascending = Groups.in_order(order, *columns), values[order]
+    first, sizes, number = runs.edges[:-1], runs.sizes, runs.of_rows
     lower, upper = ascending[first + (sizes - 1) // 2], ascending[first + sizes // 2]
     middle = np.where(sizes == PAIR, lower, (lower + upper) / 2)
-    usual, ranks = np.empty(order.size), np.empty(order.size, dtype=np.int64)
-    usual[order], ranks[order] = np.repeat(middle, sizes), np.repeat(sizes, sizes)
-    return usual, ranks
+    return middle[number], sizes[number]
 
 
 def weighted_medians(
@@ -75,22 +74,12 @@ def weighted_medians(
         return found
     order = np.lexsort((values, cells))
     reached = np.cumsum(weights[order])
-    first, sizes = runs_of(cells[order])
-    last = first + sizes - 1
+    runs = Groups.in_order(order, cells)
+    first, last = runs.edges[:-1], runs.edges[1:] - 1
     before = np.concatenate(([0.0], reached[last[:-1]]))
     at = np.searchsorted(reached, before + (reached[last] - before) / 2)
-    found[cells[order][first]] = values[order][np.clip(at, first, last)]
+    found[cells[runs.first]] = values[order][np.clip(at, first, last)]
     return found
-
-
-def runs_of(*columns: NDArray[np.generic]) -> tuple[Int64Array, Int64Array]:
-    """Start and size of each run of equal rows."""
-    size = columns[0].size
-    opens = np.arange(size) == 0
-    for column in columns:
-        opens[1:] |= column[1:] != column[:-1]
-    first = np.flatnonzero(opens)
-    return first, np.diff(np.append(first, size))
 
 
 class SizePaces(NamedTuple):
@@ -118,15 +107,11 @@ def paces_by_size(
 
     Sizes are logarithms, averaged by the time that kernels of each size take.
     """
-    order = np.lexsort((place, step, kind))
-    first, rows = runs_of(kind[order], step[order], place[order])
-    if not first.size:
-        none = np.zeros(0, dtype=bool)
-        return SizePaces(np.ones(0), none, none)
-    columns = step[order][first], kind[order][first]
-    number = np.add.reduceat(counts[order], first).astype(np.float64)
-    taken_ns = np.maximum(np.add.reduceat(total_ns[order], first), 1)
-    of_size = np.add.reduceat((total_ns * size)[order], first) / taken_ns
+    runs = Groups.in_order(np.lexsort((place, step, kind)), kind, step, place)
+    columns = step[runs.first], kind[runs.first]
+    number = runs.reduce(np.add, counts).astype(np.float64)
+    taken_ns = np.maximum(runs.reduce(np.add, total_ns), 1)
+    of_size = runs.reduce(np.add, total_ns * size) / taken_ns
     usual_ns, ranks = usual_of(taken_ns / number, *columns)
     larger = of_size - usual_of(of_size, *columns)[0]
     more = number / usual_of(number, *columns)[0]
@@ -135,9 +120,8 @@ def paces_by_size(
     is_like = is_known & is_of_size & (np.abs(np.log(more)) <= np.log(LIKE_SIZE))
     times = np.exp(np.clip(larger, 0, _LARGEST))
     pace = np.where(is_known, taken_ns / number / np.maximum(usual_ns, 1) / times, 1.0)
-    back = np.empty_like(order)
-    back[order] = np.repeat(np.arange(first.size), rows)
-    return SizePaces(pace[back], is_like[back], (is_known & ~is_of_size)[back])
+    of_rows = runs.of_rows
+    return SizePaces(pace[of_rows], is_like[of_rows], (is_known & ~is_of_size)[of_rows])
 
 
 def tells_of_work(
@@ -276,18 +260,15 @@ class LikeKernels:
         """How long the kernels of the median rank take in each step, relative to its fast steps."""
         usual = np.ones(len(self.steps.numbers))
         order = np.lexsort((self.median_ns, self.step, self.key))
-        first, sizes = runs_of(self.key[order], self.step[order])
-        middle = self.median_ns[order][first + sizes // 2]
-        weight = np.add.reduceat(self.total_ns[order], first) if first.size else middle
-        key, step = self.key[order][first], self.step[order][first]
-        of_key, in_steps = runs_of(key)
+        runs = Groups.in_order(order, self.key, self.step)
+        middle = self.median_ns[order][runs.edges[:-1] + runs.sizes // 2]
+        weight = runs.reduce(np.add, self.total_ns)
+        key, step = self.key[runs.first], self.step[runs.first]
         base = np.zeros(key.size)
-        for start, size in zip(of_key.tolist(), in_steps.tolist(), strict=True):
-            if size >= _MOST_STEPS * usual.size:
-                part = slice(start, start + size)
+        for part in Groups.in_order(np.arange(key.size), key).parts:
+            if part.size >= _MOST_STEPS * usual.size:
                 base[part] = np.quantile(middle[part], _USUAL_QUANTILE)
-        is_shaped = self.is_shaped[order][first]
-        known = (base > 0) & tells_of_work(step, weight, is_shaped, base == 0)
+        known = (base > 0) & tells_of_work(step, weight, self.is_shaped[runs.first], base == 0)
         found = weighted_medians(
             step[known], middle[known] / base[known], weight[known], usual.size
         )

@@ -155,6 +155,18 @@ def fused_optimizers(*needs: Condition) -> tuple[Advice, ...]:
     )
 
 
+def of_engines(
+    do: str,
+    vllm: str,
+    sglang: str,
+    needs: tuple[Condition, ...] = (),
+    unless: tuple[Condition, ...] = (),
+) -> tuple[Advice, ...]:
+    """Advice with a command for each engine of an inference server."""
+    codes = {Condition.VLLM: vllm, Condition.SGLANG: sglang}
+    return tuple(Advice(do, code, (*needs, each), unless) for each, code in codes.items())
+
+
 def other_kernels(*unless: Condition) -> tuple[Advice, ...]:
     """Advice to try other kernels for products that are slow for their shape."""
     return (

@@ -44,7 +44,15 @@ from hta_widgets.diagnosis.facts.kernel_facts import (
     as_in_training_ns,
     operators_of,
 )
-from hta_widgets.diagnosis.finding import Advice, Evidence, Finding, Link, Price, other_kernels
+from hta_widgets.diagnosis.finding import (
+    Advice,
+    Evidence,
+    Finding,
+    Link,
+    Price,
+    of_engines,
+    other_kernels,
+)
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.profile_command import advice_to_profile
 from hta_widgets.diagnosis.proof.what import NamedKernels
@@ -431,15 +439,11 @@ def _older_attention(context: Context) -> Finding | None:
             needs=(Condition.UNEVEN,),
         ),
         *other_kernels(Condition.NEAR_ROOF),
-        Advice(
+        *of_engines(
             "Serve the model in FP8: its peak is twice as high on this GPU.",
             "vllm serve MODEL --quantization fp8",
-            needs=(Condition.FP8, Condition.VLLM),
-        ),
-        Advice(
-            "Serve the model in FP8: its peak is twice as high on this GPU.",
             "python -m sglang.launch_server --model-path MODEL --quantization fp8",
-            needs=(Condition.FP8, Condition.SGLANG),
+            needs=(Condition.FP8,),
         ),
         Advice(
             "Try FP8 for these products: its peak is twice as high on this GPU.",
@@ -695,17 +699,11 @@ def memory_bound(context: Context) -> Finding | None:
             "VLLM_ROCM_USE_AITER=1 vllm serve MODEL",
             needs=(Condition.AMD, Condition.VLLM, Condition.EXPERTS_OF_TRITON),
         ),
-        Advice(
+        *of_engines(
             "Time a step with each kernel backend for the experts: the trace cannot tell which is "
             "fastest.",
             "vllm serve MODEL --help=moe-backend",
-            needs=(Condition.VLLM,),
-        ),
-        Advice(
-            "Time a step with each kernel backend for the experts: the trace cannot tell which is "
-            "fastest.",
             "python -m sglang.launch_server --help | grep -A 3 moe-runner-backend",
-            needs=(Condition.SGLANG,),
         ),
         Advice(
             "Give each expert more tokens at once: it reads all of its weights, however few tokens "

@@ -15,7 +15,7 @@ from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.communication_facts import CommunicationFacts, Reason
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Advice, Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link, of_engines
 from hta_widgets.diagnosis.job.health import missing_of
 from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.replay.edits import CommunicationHidden
@@ -94,17 +94,11 @@ _CONDITIONS: Final = {
             "PyTorch 2.4 or newer, and ProfilerActivity.CPU.",
             needs=(Condition.NO_COLLECTIVES,),
         ),
-        *(
-            Advice(
-                "Put copies of popular experts on several ranks: a different rank is late each "
-                "time.",
-                command,
-                needs=(Condition.TAKE_TURNS, Condition.MOE, Condition.SERVER, engine),
-            )
-            for engine, command in (
-                (Condition.VLLM, "vllm serve MODEL --enable-expert-parallel --enable-eplb"),
-                (Condition.SGLANG, "python -m sglang.launch_server --enable-eplb"),
-            )
+        *of_engines(
+            "Put copies of popular experts on several ranks: a different rank is late each time.",
+            "vllm serve MODEL --enable-expert-parallel --enable-eplb",
+            "python -m sglang.launch_server --enable-eplb",
+            needs=(Condition.TAKE_TURNS, Condition.MOE, Condition.SERVER),
         ),
         Advice(
             "Do not broadcast buffers in every step unless ranks must share them.",
@@ -117,18 +111,13 @@ _CONDITIONS: Final = {
             needs=(Condition.DDP, Condition.LATENCY),
             unless=(Condition.EXCHANGES,),
         ),
-        *(
-            Advice(
-                "Split the batch in two: one half computes while the other exchanges tokens with "
-                "its experts.",
-                command,
-                needs=(Condition.EXPERTS, engine),
-                unless=(Condition.LATENCY,),  # which is what is left if two halves overlap already
-            )
-            for engine, command in (
-                (Condition.VLLM, "vllm serve MODEL --enable-dbo"),
-                (Condition.SGLANG, "python -m sglang.launch_server --enable-two-batch-overlap"),
-            )
+        *of_engines(
+            "Split the batch in two: one half computes while the other exchanges tokens with its "
+            "experts.",
+            "vllm serve MODEL --enable-dbo",
+            "python -m sglang.launch_server --enable-two-batch-overlap",
+            needs=(Condition.EXPERTS,),
+            unless=(Condition.LATENCY,),  # which is what is left if two halves overlap already
         ),
         Advice(
             "Split the batch in two: one half computes while the other exchanges tokens with its "
@@ -136,29 +125,19 @@ _CONDITIONS: Final = {
             needs=(Condition.EXPERTS,),
             unless=(Condition.VLLM, Condition.SGLANG, Condition.LATENCY),
         ),
-        *(
-            Advice(
-                "Exchange tokens with low-latency kernels, which are made for few tokens.",
-                command,
-                needs=(Condition.EXPERTS, Condition.LATENCY, engine),
-            )
-            for engine, command in (
-                (Condition.VLLM, "vllm serve MODEL --all2all-backend deepep_low_latency"),
-                (Condition.SGLANG, "python -m sglang.launch_server --moe-a2a-backend deepep"),
-            )
+        *of_engines(
+            "Exchange tokens with low-latency kernels, which are made for few tokens.",
+            "vllm serve MODEL --all2all-backend deepep_low_latency",
+            "python -m sglang.launch_server --moe-a2a-backend deepep",
+            needs=(Condition.EXPERTS, Condition.LATENCY),
         ),
-        *(
-            Advice(
-                "Split the model over fewer GPUs, or reduce in one hop over NVLink: each layer "
-                "waits for its all-reduce, which nothing can hide.",
-                f"{command}  # without --disable-custom-all-reduce",
-                needs=(Condition.SERVER, engine),
-                unless=(Condition.EXPERTS,),
-            )
-            for engine, command in (
-                (Condition.VLLM, "vllm serve MODEL"),
-                (Condition.SGLANG, "python -m sglang.launch_server"),
-            )
+        *of_engines(
+            "Split the model over fewer GPUs, or reduce in one hop over NVLink: each layer waits "
+            "for its all-reduce, which nothing can hide.",
+            "vllm serve MODEL  # without --disable-custom-all-reduce",
+            "python -m sglang.launch_server  # without --disable-custom-all-reduce",
+            needs=(Condition.SERVER,),
+            unless=(Condition.EXPERTS,),
         ),
         Advice(
             "Send fewer, larger messages: these are so small that they are bound by latency.",

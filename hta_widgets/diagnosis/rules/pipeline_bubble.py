@@ -8,7 +8,7 @@ from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Advice, Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link, of_engines
 from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.replay.edits import Edit, WithoutMeetings
 from hta_widgets.diagnosis.rules.slow_link import slow_link
@@ -37,16 +37,11 @@ from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
             "use smaller batches.",
             needs=(Condition.SERVER,),
         ),
-        *(
-            Advice(
-                "Split layers over the GPUs of a node instead, and use stages only between nodes.",
-                command,
-                needs=(Condition.SERVER, engine),
-            )
-            for engine, command in (
-                (Condition.VLLM, "vllm serve MODEL --tensor-parallel-size 8"),
-                (Condition.SGLANG, "python -m sglang.launch_server --tp-size 8"),
-            )
+        *of_engines(
+            "Split layers over the GPUs of a node instead, and use stages only between nodes.",
+            "vllm serve MODEL --tensor-parallel-size 8",
+            "python -m sglang.launch_server --tp-size 8",
+            needs=(Condition.SERVER,),
         ),
     ),
 )

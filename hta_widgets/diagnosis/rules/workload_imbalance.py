@@ -11,7 +11,7 @@ import numpy as np
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Advice, Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link, of_engines
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.proof.what import ComputingKernels
 from hta_widgets.diagnosis.rules.expert_imbalance import expert_imbalance
@@ -53,16 +53,11 @@ class _Uneven(NamedTuple):
     "The finding is `inconclusive` without shapes, and if kernels of equal sizes take longer "
     "although nothing shows that the GPU is slow.",
     advice=(
-        *(
-            Advice(
-                "Put copies of popular experts on several ranks.",
-                command,
-                needs=(Condition.MOE, Condition.SERVER, engine),
-            )
-            for engine, command in (
-                (Condition.VLLM, "vllm serve MODEL --enable-expert-parallel --enable-eplb"),
-                (Condition.SGLANG, "python -m sglang.launch_server --enable-eplb"),
-            )
+        *of_engines(
+            "Put copies of popular experts on several ranks.",
+            "vllm serve MODEL --enable-expert-parallel --enable-eplb",
+            "python -m sglang.launch_server --enable-eplb",
+            needs=(Condition.MOE, Condition.SERVER),
         ),
         Advice(
             "Compare the inputs of these kernels (packed sequences, sparsity) with those of "

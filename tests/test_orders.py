@@ -20,6 +20,7 @@ import pytest
 from hta_widgets import Dashboard, analyses, open_trace
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
 from hta_widgets.sample import write_sample
+from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.job import Job
 from tests.conftest import KINETO_FOLDERS, REAL_TRACES
 
@@ -76,7 +77,7 @@ def again(job: Job) -> Job:
     """The same ranks, of which nothing is known yet."""
     fresh = Job(job.sources, name=job.name)
     for rank in job.ranks:
-        fresh.add_trace(job.rank(rank).trace)
+        fresh.add(LoadedTrace(job.rank(rank).trace, {}))
     return fresh
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.event_blocks import EventBlocks
 from hta_widgets.trace.loaders.formats import NSYS
@@ -65,7 +66,7 @@ def columns_job(
             metadata={},
             notices=(),
         )
-        job.add_trace(trace)
+        job.add(LoadedTrace(trace, {}))
     return job
 
 
@@ -73,7 +74,7 @@ def job_of(blocks: EventBlocks, form: Format = NSYS, **metadata: object) -> Job:
     """Build a job of one rank of a format from its events."""
     events, origin_ns = blocks.finish()
     job = Job({0: RankSource(Path("recording"), form)}, name="job")
-    job.add_trace(Trace(0, "recording", events, origin_ns, metadata))
+    job.add(LoadedTrace(Trace(0, "recording", events, origin_ns, metadata), {}))
     return job
 
 

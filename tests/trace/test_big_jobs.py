@@ -27,6 +27,7 @@ from hta_widgets.diagnosis import diagnosis
 from hta_widgets.errors import ParameterError, TraceFormatError, UnknownRankError
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache import files as cache_files
+from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.job import ANSWERS_KEPT
 from hta_widgets.trace.opening import open as opening
 from hta_widgets.trace.ranks import cache, workers
@@ -115,7 +116,7 @@ def test_what_was_put_together_longest_ago_is_forgotten_and_all_where_a_rank_is_
     for number in (*range(ANSWERS_KEPT), 0, ANSWERS_KEPT, 0, 1):
         job.remember(build, number)
     assert built == [*range(ANSWERS_KEPT + 1), 1]
-    job.add_trace(job.rank(0).trace)
+    job.add(LoadedTrace(job.rank(0).trace, {}))
     del built[:]
     job.remember(build, 1)
     assert built == [1]
@@ -198,7 +199,7 @@ def test_workers_help_with_held_ranks_whose_files_are_as_they_were(tmp_path, mon
 
     assert answer_here() == {*job.ranks}
     assert 0 < len(answer_here(doing="Asking")) <= RANKS - workers.AHEAD
-    job.add_trace(job.rank(0).trace)
+    job.add(LoadedTrace(job.rank(0).trace, {}))
     job.sources[1].path.write_bytes(b"another job by now")
     job.sources[2].path.unlink()
     assert {0, 1, 2} <= answer_here(doing="Asking") < {*job.ranks}

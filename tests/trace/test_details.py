@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hta_widgets.errors import HtaWidgetsError
+from hta_widgets.trace.cache.trace_file import LoadedTrace
 from hta_widgets.trace.loaders.kineto import details as kineto_details
 from hta_widgets.trace.loaders.kineto import text as event_text
 from hta_widgets.trace.model.details import DetailGroup
@@ -282,5 +283,5 @@ def test_large_details_are_kept_on_disk(tmp_path, monkeypatch):
 def test_another_trace_in_memory_has_no_source(tmp_path):
     job = open_trace(write(tmp_path / "a.json", EVENTS), progress=False)
     other = open_trace(write(tmp_path / "b.json", EVENTS[:8]), progress=False)
-    job.add_trace(other.rank(0).trace)
+    job.add(LoadedTrace(other.rank(0).trace, {}))
     assert "not opened from a file" in job.rank(0).details(SYNC).notices[0].text()

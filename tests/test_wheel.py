@@ -14,12 +14,12 @@ import pytest
 
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.panels.base import front_end
-from hta_widgets.panels.base.recipes import PAGE
+from hta_widgets.panels.base.panel import RECIPES
 
 ROOT = Path(__file__).parents[1]
 REFERRED_TO = [
     *(f"hta_widgets/docs/causes/{each.name}.md" for each in ALL_CAUSES),
-    f"hta_widgets/{PAGE}",
+    f"hta_widgets/{RECIPES}",
     "hta_widgets/docs/diagnosis.schema.json",
 ]
 """What findings, messages and the help of commands tell a user to read."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-import pandas as pd
 from traitlets import Int
 
 from hta_widgets.analyses.collectives import Collectives, collectives
@@ -60,11 +59,6 @@ class CollectivesPanel(Panel[Collectives]):
             name = "Straggler delay: last arrival minus median"
             figures[name] = late_ranks(shown, selected=selected)
         return figures
-
-    def tabulate(self, result: Collectives) -> pd.DataFrame:
-        """List the collectives by kind, the kernels, or the collectives of several ranks."""
-        tables = {"kernels": result.kernels, "matched": result.matched}
-        return tables.get(self.listed, result.groups)
 
     def nothing_to_show(self, result: Collectives) -> str | None:
         """Explain an empty panel: no communication kernels."""

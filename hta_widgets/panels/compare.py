@@ -89,10 +89,9 @@ class ComparePanel(PanelOfTwo[Compare]):
         """List the kernels by change, or another table of the result."""
         if self.listed == "waterfall":
             return self._memo.call(explain_change, self.job, self.second).waterfall
-        if self.listed != "kernels":
-            table: pd.DataFrame = getattr(result, self.listed)
-            return table
-        return by_change(result.kernels, SORT_COLUMNS[self.sort_by])
+        if self.listed == "kernels":
+            return by_change(result.kernels, SORT_COLUMNS[self.sort_by])
+        return super().tabulate(result)
 
     def nothing_to_show(self, result: Compare) -> str | None:
         """Explain an empty panel: neither job has GPU work."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, TypeAlias
 
-import pandas as pd
 from traitlets import Int
 
 from hta_widgets.diagnosis.critical_path import CriticalPathTables, critical_path
@@ -78,11 +77,6 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
         over_time = self._memo.call(path_over_time, result, selected=ranks)
         figures["Where the path runs"] = over_time
         return figures
-
-    def tabulate(self, result: CriticalPathTables) -> pd.DataFrame:
-        """List kernels, classes, operators, ranks or pieces."""
-        table: pd.DataFrame = getattr(result, self.listed)
-        return table
 
     def nothing_to_show(self, result: CriticalPathTables) -> str | None:
         """Explain an empty panel: no GPU work."""

@@ -20,28 +20,23 @@ from hta_widgets.diagnosis.change.baseline import SUFFIX
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.errors import check_choice, reason
-from hta_widgets.panels.bands.bands import NOT_YET, bands_of
+from hta_widgets.panels.bands.bands import NOT_YET, bands_of, first_screen, together
 from hta_widgets.panels.bands.detail import go_to_event
 from hta_widgets.panels.bands.events import selected_events
-from hta_widgets.panels.bands.first_screen import first_screen
-from hta_widgets.panels.bands.job_panel import JobPanel
-from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import BoardSpec, Tab
-from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS, panels_of_two
-from hta_widgets.panels.bands.search import options
+from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS, OF_TWO_JOBS, JobPanel, panels_of_two
+from hta_widgets.panels.bands.search import kernel_times, options
 from hta_widgets.panels.bands.second_job import SecondJobPanel, opened
 from hta_widgets.panels.bands.summary import dashboard_summary
 from hta_widgets.panels.bands.tabs import tabs_of
-from hta_widgets.panels.bands.together import together
 from hta_widgets.panels.base.drawn_widget import DrawnWidget, Source
-from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import Option
 from hta_widgets.panels.base.selection import TIME_FIELDS, Selection, plain_selection
 from hta_widgets.panels.base.table import answer_about_table, is_about_table
 from hta_widgets.panels.base.traits import Integers, references, typed_dict
-from hta_widgets.panels.base.updates import UPDATES
+from hta_widgets.panels.base.updates import UPDATES, locked
 from hta_widgets.panels.base.view import as_text
 from hta_widgets.panels.every import PANELS
 from hta_widgets.panels.timeline import TimelinePanel

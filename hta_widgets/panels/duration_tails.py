@@ -60,7 +60,7 @@ class DurationTailsPanel(Panel[DurationTails]):
 
     def tabulate(self, result: DurationTails) -> pd.DataFrame:
         """List the tails or categories of the side, including sums if there are several ranks."""
-        table: pd.DataFrame = getattr(result, self.listed)
+        table = super().tabulate(result)
         several = len(self.job.select_ranks(self.ranks)) > 1
         rows = zip(table["rank"].tolist(), table["category"].tolist(), strict=True)
         wanted = [

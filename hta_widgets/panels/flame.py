@@ -13,7 +13,6 @@ from hta_widgets.analyses.flame import Flame, collapsed_stacks, flame
 from hta_widgets.analyses.flame.trees import Order, Weight
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError, write_errors
-from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.flame import flame as boxes
 from hta_widgets.figures.flame_picture import flame_picture
 from hta_widgets.panels.base.controls import ONE_RANK, Choice
@@ -110,10 +109,6 @@ class FlamePanel(Panel[Flame]):
             except ParameterError:
                 continue
         return make()
-
-    def draw(self, result: Flame) -> dict[str, Drawing]:  # noqa: ARG002
-        """Draw nothing with plotly: the browser draws on its own canvas."""
-        return {}
 
     def tabulate(self, result: Flame) -> pd.DataFrame:
         """List the names, with their self time and its share."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, TypeAlias
 
-import pandas as pd
 from traitlets import Bool
 
 from hta_widgets.analyses.launch_overlap import LaunchOverlap, launch_overlap
@@ -47,7 +46,7 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
         ),
         Choice("Table"),
     )
-    """Contents of the table."""
+    """Contents of the table: threads, launch APIs, or the APIs that launch each kernel."""
 
     def analyse(self, ranks: list[int]) -> LaunchOverlap:
         """Find the overlapping launches of the ranks."""
@@ -66,11 +65,6 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
             ),
             "Kernel time by launch API": kernel_time_by_api(result, as_percent=self.as_percent),
         }
-
-    def tabulate(self, result: LaunchOverlap) -> pd.DataFrame:
-        """List threads, launch APIs, or the APIs that launch each kernel."""
-        table: pd.DataFrame = getattr(result, self.listed)
-        return table
 
     def nothing_to_show(self, result: LaunchOverlap) -> str | None:
         """Explain an empty panel: no launches."""

@@ -73,14 +73,6 @@ class RooflinePanel(Panel[Roofline]):
         times = figures.operator_times(table, num_operators=self.num_operators, selected=selected)
         return {**drawn, "GPU time of operators by shape": times}
 
-    def tabulate(self, result: Roofline) -> pd.DataFrame:
-        """List the operators by shape, what is not counted, or the GPUs."""
-        return {
-            "operators": result.operators,
-            "uncounted": result.uncounted,
-            "devices": result.devices,
-        }[self.listed]
-
     def nothing_to_show(self, result: Roofline) -> str | None:
         """Explain an empty panel: no operator with a known formula and shape."""
         return result.finding if result.operators.empty else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-import pandas as pd
 from traitlets import Bool, Float
 
 from hta_widgets.diagnosis.what_if import (
@@ -147,10 +146,6 @@ class WhatIfPanel(Panel[WhatIfSteps]):
                 result, selected=self.ranks if self.linked else ()
             )
         return figures
-
-    def tabulate(self, result: WhatIfSteps) -> pd.DataFrame:
-        """List what bounds the step, or when each rank finishes."""
-        return result.classes if self.listed == "classes" else result.ranks
 
     def nothing_to_show(self, result: WhatIfSteps) -> str | None:
         """Explain an empty panel: no GPU work."""

@@ -19,11 +19,11 @@ from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.errors import ParameterError
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels import Dashboard, Panel, Selection
-from hta_widgets.panels.bands import first_screen
+from hta_widgets.panels.bands import bands as bands_module
 from hta_widgets.panels.bands.bands import LEAST_OUTSIDE, MOSTLY, headline, verdict
 from hta_widgets.panels.bands.budget import budget_band
-from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.bands.messages import BudgetBand
+from hta_widgets.panels.bands.search import kernel_times
 from hta_widgets.panels.bands.tabs import answering_panel, order, tabs_of
 from hta_widgets.panels.base.finding_rows import shown_rows
 from hta_widgets.panels.dashboard import OF_DIAGNOSIS, OF_TWO_JOBS, PANELS
@@ -486,7 +486,7 @@ def test_a_failure_is_said_in_the_bands(loaded: Job, monkeypatch):
         msg = "a mistake of ours"
         raise KeyError(msg)
 
-    monkeypatch.setattr(first_screen, "bands_of", fail)
+    monkeypatch.setattr(bands_module, "bands_of", fail)
     board = Dashboard(loaded.only(loaded.ranks))  # which nobody has asked yet
     page = board._repr_mimebundle_()[0]["text/html"]
     assert "a mistake of ours" in board._bands["error"]

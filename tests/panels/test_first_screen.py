@@ -6,7 +6,7 @@ import pytest
 from ipywidgets import Widget
 
 from hta_widgets.panels import Dashboard
-from hta_widgets.panels.bands import first_screen
+from hta_widgets.panels.bands import bands as bands_module
 from hta_widgets.sample import write_sample
 from hta_widgets.trace import job as job_module
 from hta_widgets.trace.cache import files as cache_files
@@ -25,8 +25,8 @@ def traces(tmp_path, monkeypatch):
 @pytest.fixture
 def diagnosed(monkeypatch):
     """Count the diagnoses."""
-    count, diagnosis = [], first_screen.diagnosis
-    monkeypatch.setattr(first_screen, "diagnosis", lambda job: count.append(job) or diagnosis(job))
+    count, diagnosis = [], bands_module.diagnosis
+    monkeypatch.setattr(bands_module, "diagnosis", lambda job: count.append(job) or diagnosis(job))
     return count
 
 

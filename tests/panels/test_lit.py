@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.intervals import Intervals
 from hta_widgets.panels import Selection, TimelinePanel
-from hta_widgets.panels.timeline.lit import coarse, lit
+from hta_widgets.panels.timeline.encoding import coarse, lit
 from hta_widgets.trace.job import Job
 
 

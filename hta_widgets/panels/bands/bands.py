@@ -1,13 +1,14 @@
 """Contents of the bands of a dashboard: header, chips, findings, details, budget.
 
-They are plain data (see `messages`), made from one diagnosis of the job and the selection.
+They are plain data (see `messages`), made from one diagnosis of the job and the selection; those
+that show everything are cached with the traces.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Collection, Sequence
+from typing import Any, Final, TypedDict
 
 import pandas as pd
 
@@ -18,11 +19,14 @@ from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.analyses.time.calls import captured_operators
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.window import window_of
-from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis
+from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis, diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.cpu_work import COLLECTIVES, OPERATORS, RANGES
 from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU
-from hta_widgets.diagnosis.replay.critical_path import UNEXPLAINED
+from hta_widgets.diagnosis.replay.critical_path import PRECEDING, UNEXPLAINED
+from hta_widgets.diagnosis.report import report
+from hta_widgets.figures.diagnosis import budget_title, step_budget
+from hta_widgets.figures.svg.picture import svg
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.bands.budget import APART, budget_band
 from hta_widgets.panels.bands.detail import calls_on_cpu, detail_of
@@ -30,13 +34,22 @@ from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.gpu_bound import gpu_bound
 from hta_widgets.panels.bands.messages import Bands, Detail, Fact
 from hta_widgets.panels.bands.search import proof_of_annotations
-from hta_widgets.panels.bands.tabs import OF_CPUS, panel_of
-from hta_widgets.panels.bands.together import tickable
+from hta_widgets.panels.bands.tabs import OF_CPUS, answering_panel, panel_of
 from hta_widgets.panels.base.finding_rows import occurrences, rows_to_try, shown_rows
 from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers, Occurrence
 from hta_widgets.panels.base.selection import Selection
+from hta_widgets.panels.base.summary import SUMMARY_BYTES
 from hta_widgets.panels.base.table import table_view
-from hta_widgets.quantities import counted, data_size, duration, named_numbers, number, percent
+from hta_widgets.quantities import (
+    NS_PER_MS,
+    counted,
+    data_size,
+    duration,
+    named_numbers,
+    number,
+    percent,
+    signed,
+)
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
@@ -339,6 +352,50 @@ def _pace(found: Diagnosis) -> str:
     return found.bound_by.replace(path, f"{path}, {other} {percent(share)}", 1)
 
 
+MORE_THAN_SUM: Final = 1.05
+"""Ratio of what findings bring together to their sum above which the line says why: a host that
+waits after each launch, and takes long from each wait to the next, gains 45 % and 11 % without one
+of them, and 76 % without both."""
+
+
+def tickable(found: Diagnosis) -> list[int]:
+    """Positions of the findings that can be replayed."""
+    prices = found.replayed.prices if found.replayed else {}
+    return [place for place, each in enumerate(found) if each.cause in prices]
+
+
+def together(found: Diagnosis, unticked: Collection[int]) -> str:
+    """Say how long a step would take without the ticked findings; empty if none can be replayed.
+
+    Parameters
+    ----------
+    found : Diagnosis
+    unticked : collection of int
+        Positions of the findings that stay.
+    """
+    places = tickable(found)
+    ticked = [found[place] for place in places if place not in unticked]
+    if not places:
+        return ""
+    if not ticked:
+        return "Tick findings to see how long a step takes without them."
+    result = found.together(ticked)
+    before, after = (duration(found.step_ns - ms * NS_PER_MS) for ms in (0, result.gain_ms))
+    count = "both findings" if len(ticked) == len(found) == 2 else counted(len(ticked), "finding")  # noqa: PLR2004
+    whose = f"Without {'this finding' if len(places) == 1 else count}"
+    at_best = ", at best" if any(each.bound == "at most" for each in ticked) else ""
+    change = signed(-100 * result.gain_ms * NS_PER_MS / found.step_ns, percent)
+    # if ranks start the first step apart, what the earlier ones wait for is not recorded
+    then = (
+        "; most of the rest precedes the recording: record more steps to see it"
+        if PRECEDING in result.bound_by
+        else f", then {result.bound_by.partition(' (')[0]}"
+    )
+    is_more = result.gain_ms > MORE_THAN_SUM * sum(each.recoverable_ms for each in ticked)
+    why = ", more than one by one, as each alone leaves the other" * is_more
+    return f"{whose}{at_best}: {before} → {after} ({change}{why}){then}"
+
+
 def bands_of(found: Diagnosis, selection: Selection) -> Bands:
     """Assemble the bands.
 
@@ -405,3 +462,45 @@ def _detail(job: Job, selection: Selection) -> Detail | None:
 
 def _operators_of_captures(rank: Rank) -> frozenset[str]:
     return frozenset(captured_operators(rank)) - {""} if rank.captures else frozenset()
+
+
+class FirstScreen(TypedDict):
+    """Everything made from the diagnosis of a job before anything is selected.
+
+    `verdict` is its report, `answer` the name of the panel that shows the most expensive finding,
+    and `budget` a picture of where a step goes, as SVG, by its title.
+    """
+
+    bands: Bands
+    together: str
+    verdict: str
+    answer: str
+    budget: dict[str, str]
+
+
+def first_screen(job: Job) -> FirstScreen:
+    """Diagnose a job, or reuse what an earlier session made of its diagnosis."""
+    return job.recall(_first_screen, FirstScreen)
+
+
+def _first_screen(job: Job) -> FirstScreen:
+    found = job.remember(diagnosis)
+    table, pictures = budget(found.steps), {}
+    if not table.empty:
+        lost_most = found.health.lost_most
+        bar = step_budget(table, causes=[each.cause for each in found], lost_most=lost_most)
+        pictures[budget_title(table)] = svg(bar, points=SUMMARY_BYTES)
+    return FirstScreen(
+        bands=bands_of(found, _Nothing()),
+        together=together(found, ()),
+        verdict=report(found),
+        answer=answering_panel(found),
+        budget=pictures,
+    )
+
+
+class _Nothing(Selection):
+    """A selection that pages are not told about."""
+
+    def open(self) -> None:
+        """Open no model: a page reports an error for a model that is closed at once."""

@@ -34,7 +34,7 @@ from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
 from hta_widgets.panels.base.traits import Texts, references
 from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.panels.timeline import TimelinePanel
-from hta_widgets.panels.timeline.lit import MOST_LIT, coarse
+from hta_widgets.panels.timeline.encoding import MOST_LIT, coarse
 from hta_widgets.panels.timeline.messages import StackedStep
 from hta_widgets.quantities import NS_PER_MS, counted, duration
 from hta_widgets.trace.job import Job

@@ -1,4 +1,4 @@
-"""Panels that only a dashboard has: the budget of ranks and steps, and fusable kernels."""
+"""Panels that only a dashboard has: its header, the budget of ranks and steps, fusable kernels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET, COLUMN_LABELS
+from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.diagnosis import Diagnosis, diagnosis_of_phase
@@ -23,14 +24,17 @@ from hta_widgets.panels.bands.budget import budgets_in_window
 from hta_widgets.panels.bands.change_panel import ChangePanel
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.panel_of_two import PanelOfTwo
+from hta_widgets.panels.base.protocol import PanelSpec
 from hta_widgets.panels.base.selection import TIME_FIELDS
+from hta_widgets.panels.base.shown_paths import distinct_endings
 from hta_widgets.panels.compare import ComparePanel
 from hta_widgets.panels.diagnosis import OWN_TIME
 from hta_widgets.panels.timeline import TimelinePanel
-from hta_widgets.quantities import NS_PER_MS, counted, duration
+from hta_widgets.quantities import NS_PER_MS, counted, duration, number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
+from hta_widgets.trace.ranks.replayed_calls import capture_notices
 
 FEW_RANKS: Final = 16
 """Maximum ranks for which there is a sentence; with more, the panel already fills a screen."""
@@ -42,6 +46,33 @@ NOTHING_TO_FUSE = (
     "Nothing to fuse: these ranks ran no unfused attention and no three consecutive elementwise "
     "kernels."
 )
+
+
+class JobPanel(Panel[Result]):
+    """The header: the job's name, its ranks, and what was left out."""
+
+    any_number_of_ranks = True
+
+    def analyse(self, ranks: list[int]) -> Result:
+        """Count the ranks of the job."""
+        every = self.job.ranks
+        finding = f"{counted(len(every), 'rank')}: {number_ranges(every)}."
+        chosen = ranks or every
+        notices = (*self.job.notices_for(chosen), *self.job.noticed(capture_notices, chosen))
+        return Result(finding=finding, notices=notices)
+
+    def tabulate(self, result: Result) -> pd.DataFrame:  # noqa: ARG002
+        """List the file of each rank, or its URL."""
+        sources = self.job.sources.values()
+        endings = distinct_endings([str(source.path) for source in sources])
+        files = [
+            ending if source.remote is None else source.name
+            for source, ending in zip(sources, endings, strict=True)
+        ]
+        return pd.DataFrame({"rank": list(self.job.sources), "file": files})
+
+    def _describe(self) -> PanelSpec:
+        return {**super()._describe(), "title": self.job.name}
 
 
 class _OfDiagnosis(Panel[Diagnosis]):

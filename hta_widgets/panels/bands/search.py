@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns, recorded_on_common_clock
 from hta_widgets.analyses.operators.operator_calls import listed_calls
-from hta_widgets.analyses.time.call_sums import launched_work
+from hta_widgets.analyses.time.call_sums import launched_work, sums_at
 from hta_widgets.analyses.time.window import numbered_steps
 from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.proof.proof import Proof, put_together
 from hta_widgets.diagnosis.proof.what import Stretches
 from hta_widgets.grouping import grouped
 from hta_widgets.names.shorten import distinct_names
-from hta_widgets.panels.bands.kernels import kernel_times
 from hta_widgets.panels.base.controls import streams_of
 from hta_widgets.panels.base.protocol import Option
 from hta_widgets.quantities import counted, duration
@@ -33,6 +33,45 @@ LONGEST: Final = 4_000
 """Maximum characters of a name that is sent to a page."""
 
 _WIDTH: Final = 64
+
+
+class KernelTimes(NamedTuple):
+    """Executions of each kernel, copy and memset of a rank, as parallel arrays."""
+
+    names: tuple[str, ...]
+    counts: Int64Array
+    totals_ns: Int64Array
+
+
+def times_of_rank(rank: Rank) -> KernelTimes:
+    """Count the executions of each kernel of a rank, and sum up their time."""
+    work = rank.gpu_work
+    codes, which = np.unique(work.name, return_inverse=True)
+    total_ns = sums_at(which, work.duration_ns, codes.size)
+    names = tuple(work.names[code] for code in codes.tolist())
+    return KernelTimes(names, np.bincount(which, minlength=codes.size), total_ns)
+
+
+def kernel_times(job: Job) -> pd.DataFrame:
+    """Add up the executions of each kernel, copy and memset of all ranks.
+
+    Returns
+    -------
+    DataFrame
+        ``name``, ``count`` and ``total_ns`` (int64) over all ranks, the longest time first.
+    """
+    by_rank = job.reduce(times_of_rank, job.ranks).values()
+    table = pd.DataFrame(
+        {
+            "name": pd.Series([name for each in by_rank for name in each.names], dtype=object),
+            "count": np.concatenate([np.zeros(0, np.int64), *(each.counts for each in by_rank)]),
+            "total_ns": np.concatenate(
+                [np.zeros(0, np.int64), *(each.totals_ns for each in by_rank)]
+            ),
+        }
+    )
+    summed = table.groupby("name", sort=False, as_index=False).sum()
+    return summed.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
 
 def options(job: Job) -> list[Option]:

@@ -23,9 +23,8 @@ from hta_widgets.diagnosis.change.baseline import (
 )
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.errors import HtaWidgetsError, reason
-from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.panel import Panel
+from hta_widgets.panels.base.updates import locked
 from hta_widgets.quantities import counted, data_size
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.formats import FORMATS
@@ -208,10 +207,6 @@ class SecondJobPanel(Panel[Result]):
             finding="Pick a job to compare with, or set dash.compare = path.",
             notices=self.job.notices_for(ranks or self.job.ranks),
         )
-
-    def draw(self, result: Result) -> dict[str, Drawing]:  # noqa: ARG002
-        """Draw nothing."""
-        return {}
 
     def tabulate(self, result: Result) -> pd.DataFrame:  # noqa: ARG002
         """List nothing, as folder names would be saved with a notebook."""

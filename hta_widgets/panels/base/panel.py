@@ -7,13 +7,14 @@ them when the panel is visible or asked for, and sends the browser one view per 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, cast
 
 import anywidget
 import ipywidgets
@@ -39,10 +40,8 @@ from hta_widgets.panels.base.declarations import (
     parameter,
 )
 from hta_widgets.panels.base.drawn_widget import DrawnWidget, Source
-from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.memoize import MemoizeLast
 from hta_widgets.panels.base.protocol import Action, Activity, Answer, FindingRow, PanelSpec, View
-from hta_widgets.panels.base.recipes import with_recipe
 from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
 from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection, plain_selection
 from hta_widgets.panels.base.shown_paths import without_folders
@@ -54,7 +53,7 @@ from hta_widgets.panels.base.table import (
     is_about_table,
 )
 from hta_widgets.panels.base.traits import literal, typed_dict
-from hta_widgets.panels.base.updates import UPDATES
+from hta_widgets.panels.base.updates import UPDATES, locked
 from hta_widgets.panels.base.view import as_text
 from hta_widgets.panels.base.written_files import (
     answer_about_file,
@@ -85,6 +84,26 @@ NOTHING_YET: View = {
     "figures": [],
     "table": None,
 }
+
+RECIPES: Final = "docs/recording.md"
+"""Page that says how to record what an empty panel lacks."""
+
+_PROFILER_OPTION: Final = re.compile(
+    r"\b(?:record_shapes|with_stack|profile_memory)=True|\bProfilerActivity\b|\bnsys profile\b"
+)
+
+
+def with_recipe(reason: str) -> str:
+    """Add the page of recipes to the reason for an empty panel, if it names a profiler option.
+
+    Examples
+    --------
+    >>> with_recipe("No memory events were recorded (profile_memory=True records them).")
+    'No memory events were recorded (profile_memory=True records them). Recipes: docs/recording.md.'
+    >>> with_recipe("The GPUs are never idle.")
+    'The GPUs are never idle.'
+    """
+    return f"{reason} Recipes: {RECIPES}." if _PROFILER_OPTION.search(reason) else reason
 
 
 @dataclass(frozen=True)
@@ -213,13 +232,14 @@ class Panel(DrawnWidget, Generic[ResultT]):
         """Run the analysis on some ranks; an empty list means all."""
         raise NotImplementedError
 
-    def draw(self, result: ResultT) -> dict[str, Drawing]:
-        """Return the figures of a result by name, in display order."""
-        raise NotImplementedError
+    def draw(self, result: ResultT) -> dict[str, Drawing]:  # noqa: ARG002
+        """Return the figures of a result by name, in display order; by default none."""
+        return {}
 
     def tabulate(self, result: ResultT) -> pd.DataFrame:
-        """Return the data table of a result."""
-        raise NotImplementedError
+        """Return the data table of a result: by default that which the parameter `listed` names."""
+        table: pd.DataFrame = getattr(result, self.listed)
+        return table
 
     def sentence(self, result: ResultT) -> str:
         """Return the sentence below the title: the finding of a result."""

@@ -1,12 +1,32 @@
-"""Updates of views after a change: all views are notified first, then each computes once."""
+"""Updates of views after a change: all views are notified first, then each computes once.
+
+They hold one lock, as ipykernel 7 handles messages in parallel to the running cell.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from functools import wraps
+from threading import RLock
+from typing import Any, Protocol, TypeVar, cast
 
-from hta_widgets.panels.base.lock import PANEL_LOCK
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+PANEL_LOCK = RLock()
+"""Held by the thread in which panels compute. There is one lock for all panels because they set
+each other's parameters: with one lock per panel, two threads could deadlock."""
+
+
+def locked(method: Method) -> Method:
+    """Decorator: run the method with the lock held."""
+
+    @wraps(method)
+    def with_lock(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        with PANEL_LOCK:
+            return method(*args, **kwargs)
+
+    return cast("Method", with_lock)
 
 
 class Updated(Protocol):

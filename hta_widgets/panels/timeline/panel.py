@@ -17,19 +17,17 @@ from hta_widgets.diagnosis import diagnosis_of_phase
 from hta_widgets.diagnosis.critical_path import CRITICAL_PATH
 from hta_widgets.errors import ParameterError
 from hta_widgets.export.excerpt import write_excerpt
-from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.timeline import class_looks
 from hta_widgets.figures.timeline_picture import timeline_picture
 from hta_widgets.panels.base.declarations import button, parameter
-from hta_widgets.panels.base.lock import locked
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import View
 from hta_widgets.panels.base.rendered_view import RenderedView
 from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
 from hta_widgets.panels.base.traits import Texts, typed_dict
+from hta_widgets.panels.base.updates import locked
 from hta_widgets.panels.timeline.bands import bands, most_band_pixels
-from hta_widgets.panels.timeline.encoding import in_runs, overview_bytes
-from hta_widgets.panels.timeline.lit import LitRank, lit
+from hta_widgets.panels.timeline.encoding import LitRank, in_runs, lit, overview_bytes
 from hta_widgets.panels.timeline.messages import TimelineLayout
 from hta_widgets.panels.timeline.requests import Answer, answer, known_kinds, packed
 from hta_widgets.trace.model.formats import Recorded
@@ -160,10 +158,6 @@ class TimelinePanel(Panel[Timeline]):
         self.job.select_ranks(ranks)
         asked = () if self.linked else tuple(ranks)
         return self._memo.call(timeline, self.job, asked or None, kinds=_OF_JOB)
-
-    def draw(self, result: Timeline) -> dict[str, Drawing]:  # noqa: ARG002
-        """Return no charts: the browser draws the lanes."""
-        return {}
 
     def tabulate(self, result: Timeline) -> pd.DataFrame:
         """List the classes of the budget that occur, by rank."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.diagnosis.finding import LONGEST_SENTENCE, Price, Words
-from hta_widgets.panels.bands.together import together
+from hta_widgets.panels.bands.bands import together
 from hta_widgets.panels.base.finding_rows import finding_rows
 from tests.analyses.diagnosis import scripts
 from tests.analyses.diagnosis.pipelines import pipeline

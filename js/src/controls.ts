@@ -3,19 +3,10 @@ import { actionButton } from "./button";
 import type { ControlContext } from "./context";
 import { keepKeys, make } from "./dom";
 import { listen } from "./models";
-import { parse, position, track, valueAt } from "./numbers";
+import { type Bounds, parse, position, track, valueAt } from "./numbers";
 import { integerPicker } from "./picker";
 import { Combobox } from "./search";
-import type {
-  Bounds,
-  ChoiceSpec,
-  ControlSpec,
-  NumberSpec,
-  PickerSpec,
-  SearchSpec,
-  SliderSpec,
-  ToggleSpec,
-} from "./types";
+import type { ChoiceSpec, ControlSpec, PickerSpec, SearchSpec, SliderSpec, ToggleSpec } from "./types";
 
 const SEGMENTS = 4;
 
@@ -85,13 +76,6 @@ function slider(spec: SliderSpec, context: ControlContext): HTMLElement {
     field.show(value as number);
   });
   return row("slider", make("label", { htmlFor: id }, spec.label), range, ...field.elements);
-}
-
-function number(spec: NumberSpec, context: ControlContext): HTMLElement {
-  const id = `${context.prefix}-${spec.name}`;
-  const field = numberField(id, spec, context.signal, (value) => context.send({ [spec.name]: value }));
-  follow(spec.name, context, (value) => field.show(value as number));
-  return row("number", make("label", { htmlFor: id }, spec.label), ...field.elements);
 }
 
 function segments(spec: ChoiceSpec, context: ControlContext): HTMLElement {
@@ -166,8 +150,6 @@ function build(spec: ControlSpec, context: ControlContext): HTMLElement {
   switch (spec.kind) {
     case "slider":
       return slider(spec, context);
-    case "number":
-      return number(spec, context);
     case "choice":
       return spec.options.length > SEGMENTS ? menu(spec, context) : segments(spec, context);
     case "toggle":

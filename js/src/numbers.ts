@@ -1,7 +1,10 @@
 // Numbers as typed by a user and as positions of a slider.
-import type { Bounds, SliderSpec } from "./types";
+import type { SliderSpec } from "./types";
 
 const TRACK = 1000;
+
+/** What a number field accepts; a `max` of null means no upper bound. */
+export type Bounds = Pick<SliderSpec, "min" | "step" | "unit"> & { max: number | null };
 
 /** Parse what was typed: the number, or a message on what is wrong with it. */
 export function parse(text: string, { min, max, step }: Bounds): number | string {

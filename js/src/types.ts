@@ -122,22 +122,14 @@ interface Named {
   label: string;
 }
 
-export interface Bounds {
+export interface SliderSpec extends Named {
+  kind: "slider";
   min: number;
-  max: number | null;
+  max: number;
   step: number;
   unit: string;
-}
-
-export interface SliderSpec extends Named, Bounds {
-  kind: "slider";
-  max: number;
-  open_ended: boolean;
   log: boolean;
-}
-
-export interface NumberSpec extends Named, Bounds {
-  kind: "number";
+  open_ended: boolean;
 }
 
 export type Choosable = string | number | boolean;
@@ -174,7 +166,7 @@ export interface PickerSpec extends Named {
   options: number[];
 }
 
-export type ControlSpec = SliderSpec | NumberSpec | ChoiceSpec | ToggleSpec | SearchSpec | ButtonSpec | PickerSpec;
+export type ControlSpec = SliderSpec | ChoiceSpec | ToggleSpec | SearchSpec | ButtonSpec | PickerSpec;
 
 /** What a panel is doing while its view lags behind its parameters; idle when up to date. */
 export type Activity = "idle" | "computing" | "interrupted";

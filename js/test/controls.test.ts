@@ -69,8 +69,8 @@ test("a typed number is sent if it is right, and explained if it is not", () => 
   expect(field.getAttribute("aria-invalid")).toBe("false");
 });
 
-test("a field alone works the same", () => {
-  const spec: ControlSpec = { kind: "number", name: "gap", label: "Gap", min: 0, max: 5, step: 0.5, unit: "µs" };
+test("the field of a slider with an end shows its unit and refuses numbers past the end", () => {
+  const spec: ControlSpec = { ...KERNELS, name: "gap", min: 0, max: 5, step: 0.5, unit: "µs", open_ended: false };
   const { element, send } = show(spec, { gap: 1 });
   expect(element.textContent).toContain("µs");
   change(input(element, "number"), "6");

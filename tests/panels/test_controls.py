@@ -9,7 +9,6 @@ from hta_widgets.panels.base.controls import (
     STREAM_PICKER,
     Choice,
     Control,
-    Number,
     Search,
     Slider,
     Toggle,
@@ -37,11 +36,6 @@ def test_a_slider_ends_where_it_says_if_its_trait_has_no_upper_bound():
 def test_a_slider_ends_at_the_upper_bound_of_its_trait():
     spec = Slider("N", step=0.1, log=True).spec("n", Float(1, min=0.1, max=5), fake_job())
     assert (spec["min"], spec["max"], spec["open_ended"], spec["log"]) == (0.1, 5, False, True)
-
-
-def test_a_field():
-    spec = Number("N", step=0.5).spec("n", Float(1, min=0), fake_job())
-    assert (spec["kind"], spec["min"], spec["max"], spec["step"]) == ("number", 0, None, 0.5)
 
 
 def test_a_toggle():
@@ -94,7 +88,7 @@ def test_a_search_has_options_with_details():
         (Slider("N", max=9), Bool(), "of type Int or Float, not Bool"),
         (Slider("N", max=9), Int(), "needs a trait with a lower bound"),
         (Slider("N", max=9), Float(), "needs a trait with a lower bound"),
-        (Number("N"), Int(max=9), "needs a trait with a lower bound"),
+        (Slider("N"), Int(max=9), "needs a trait with a lower bound"),
         (Slider("N"), Int(min=0), "needs max=, unless"),
         (Slider("N", max=9), Int(min=0, max=9), "never both"),
         (Slider("N", max=9, log=True), Int(min=0), "a lower bound above 0"),

@@ -20,7 +20,6 @@ from hta_widgets.panels.base.protocol import (
     ChoiceSpec,
     Choosable,
     ControlSpec,
-    NumberSpec,
     Option,
     PickerSpec,
     SearchSpec,
@@ -37,18 +36,13 @@ Labels: TypeAlias = Mapping[Any, str]
 
 @dataclass(frozen=True)
 class Control(ABC):
-    """An element of the panel that sets a trait.
-
-    Parameters
-    ----------
-    label : str
-        Text next to the control.
-    """
+    """An element of the panel that sets a trait."""
 
     traits: ClassVar[Traits]
     """Types of the traits that the control can set."""
 
     label: str
+    """Text next to the control."""
 
     def check(self, trait: Any) -> None:  # noqa: ANN401
         """Raise a TypeError if the control does not fit the trait."""
@@ -70,67 +64,25 @@ class Control(ABC):
 
 
 @dataclass(frozen=True)
-class Number(Control):
-    """A number field with the bounds of the trait, which must have at least a lower one.
-
-    Parameters
-    ----------
-    label : str
-        Text next to the field.
-    step : float
-        Smallest change; if it is an integer, so are the numbers.
-    unit : str
-        Text after the field.
-    """
+class Slider(Control):
+    """A slider with a number field next to it, for a trait with at least a lower bound."""
 
     traits: ClassVar[Traits] = (Int, Float)
 
     step: float = 1
+    """Smallest change; if it is an integer, so are the numbers."""
     unit: str = ""
+    """Text after the field."""
+    max: float | None = None
+    """End of the slider if the trait has no upper bound; the field accepts larger numbers."""
+    log: bool = False
+    """Logarithmic scale; the trait's lower bound must be positive."""
 
     def check(self, trait: Any) -> None:  # noqa: ANN401
-        """Raise a TypeError if the trait is not a number with a lower bound."""
+        """Raise a TypeError if the slider lacks a start or end, or is logarithmic from 0."""
         super().check(trait)
         if _bound(trait.min) is None:
             self._refuse("needs a trait with a lower bound, such as min=0")
-
-    def spec(self, name: str, trait: Any, job: Job) -> NumberSpec | SliderSpec:  # noqa: ANN401, ARG002
-        """Describe the field."""
-        return NumberSpec(
-            kind="number",
-            name=name,
-            label=self.label,
-            min=trait.min,
-            max=_bound(trait.max),
-            step=self.step,
-            unit=self.unit,
-        )
-
-
-@dataclass(frozen=True)
-class Slider(Number):
-    """A slider with a number field next to it.
-
-    Parameters
-    ----------
-    label : str
-        Text next to the slider.
-    step : float
-        Smallest change; if it is an integer, so are the numbers.
-    unit : str
-        Text after the field.
-    max : float, optional
-        End of the slider if the trait has no upper bound; the field accepts larger numbers.
-    log : bool
-        Logarithmic scale; the trait's lower bound must be positive.
-    """
-
-    max: float | None = None
-    log: bool = False
-
-    def check(self, trait: Any) -> None:  # noqa: ANN401
-        """Raise a TypeError if the slider has no end or two, or starts at 0 and is logarithmic."""
-        super().check(trait)
         if (self.max is None) == (_bound(trait.max) is None):
             self._refuse("needs max=, unless the trait has an upper bound; never both")
         if self.log and trait.min <= 0:
@@ -153,33 +105,28 @@ class Slider(Number):
 
 @dataclass(frozen=True)
 class Choice(Control):
-    """One of a few values.
-
-    Parameters
-    ----------
-    label : str
-        Text next to the choice.
-    labels : mapping of value to str, or function of the job that returns one, optional
-        Label of each value. A `LabelledEnum` has its own labels; a `Bool` needs labels for True and
-        False; a `Unicode` or an `Int` needs a function that finds its values in the job.
-    of_charts : bool
-        Whether it only changes charts; it is then hidden without charts, such as for one rank.
-    of_gpu_work : bool
-        Whether it leaves nothing to choose without GPU work; it is then left out.
-    """
+    """One of a few values."""
 
     traits: ClassVar[Traits] = (LabelledEnum, Bool, Unicode, Int)
 
     labels: Labels | Callable[[Job], Labels] | None = None
+    """Label of each value, or a function that finds them in the job.
+
+    A `LabelledEnum` has its own labels; a `Bool` needs labels for True and False; a `Unicode` or an
+    `Int` needs a function.
+    """
     of_charts: bool = False
+    """Whether it only changes charts; it is then hidden without charts, such as for one rank."""
     of_gpu_work: bool = False
+    """Whether it leaves nothing to choose without GPU work; it is then left out."""
 
     def check(self, trait: Any) -> None:  # noqa: ANN401
         """Raise a TypeError if labels are missing or are not for the values of the trait."""
         super().check(trait)
         if isinstance(trait, LabelledEnum) and self.labels is not None:
             self._refuse("takes no labels: the trait has its own")
-        if isinstance(trait, Bool) and not _labels_both(self.labels):
+        both = isinstance(self.labels, Mapping) and self.labels.keys() == {True, False}
+        if isinstance(trait, Bool) and not both:
             self._refuse("needs labels for True and False")
         if isinstance(trait, (Unicode, Int)) and not callable(self.labels):
             self._refuse("needs a function that finds the labels in a job; or use a LabelledEnum")
@@ -209,22 +156,14 @@ class Toggle(Control):
 
 @dataclass(frozen=True)
 class Search(Control):
-    """One of many values, found by typing parts of its label.
-
-    Parameters
-    ----------
-    label : str
-        Text next to the field.
-    options : function of the job that returns a sequence of (label, value, detail)
-        Values to search. The detail follows the label, such as ``12.3 ms, 48 calls``.
-    free_text : bool
-        Whether the typed text itself can be chosen.
-    """
+    """One of many values, found by typing parts of its label."""
 
     traits: ClassVar[Traits] = (Unicode,)
 
     options: Callable[[Job], Sequence[Option]]
+    """Labels, values and details, such as ``12.3 ms, 48 calls``, which follow the labels."""
     free_text: bool = False
+    """Whether the typed text itself can be chosen."""
 
     def spec(self, name: str, trait: Any, job: Job) -> SearchSpec:  # noqa: ANN401, ARG002
         """Describe the field and the values in the job."""
@@ -239,21 +178,12 @@ class Search(Control):
 
 @dataclass(frozen=True)
 class Picker(Control):
-    """Picks integers; an empty list means all of them.
-
-    Parameters
-    ----------
-    label : str
-        Text next to the picker.
-    noun : str
-        What the integers count, such as ``rank``.
-    options : function of the job that returns a list of int
-        Integers to pick from.
-    """
+    """Picks integers; an empty list means all of them."""
 
     traits: ClassVar[Traits] = (List,)
 
     noun: str
+    """What the integers count, such as ``rank``."""
     options: Callable[[Job], list[int]]
 
     def spec(self, name: str, trait: Any, job: Job) -> PickerSpec:  # noqa: ANN401, ARG002
@@ -266,10 +196,6 @@ class Picker(Control):
 def _bound(bound: float | None) -> float | None:
     """Bound of a trait; an unbounded `Int` has None, an unbounded `Float` infinity."""
     return None if bound is None or math.isinf(bound) else bound
-
-
-def _labels_both(labels: object) -> bool:
-    return isinstance(labels, Mapping) and labels.keys() == {True, False}
 
 
 def streams_of(job: Job) -> list[int]:

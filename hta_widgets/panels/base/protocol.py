@@ -185,21 +185,6 @@ class Named(TypedDict):
     label: str
 
 
-class Bounds(TypedDict):
-    """The numbers that a field accepts; a `max` of None means no upper bound."""
-
-    min: float
-    max: float | None
-    step: float
-    unit: str
-
-
-class NumberSpec(Named, Bounds):
-    """A number field."""
-
-    kind: Literal["number"]
-
-
 class SliderSpec(Named):
     """A slider with a number field; if it is open-ended, the field accepts larger numbers."""
 
@@ -261,9 +246,7 @@ class PickerSpec(Named):
     options: list[int]
 
 
-ControlSpec: TypeAlias = (
-    SliderSpec | NumberSpec | ChoiceSpec | ToggleSpec | SearchSpec | ButtonSpec | PickerSpec
-)
+ControlSpec: TypeAlias = SliderSpec | ChoiceSpec | ToggleSpec | SearchSpec | ButtonSpec | PickerSpec
 
 
 class PanelSpec(TypedDict):

@@ -35,16 +35,10 @@ _ANYONE, _OWNER = 0o666, 0o600
 
 @contextmanager
 def atomic_write(target: Path, *, private: bool = False) -> Iterator[Path]:
-    """Yield an empty file to write to, which replaces the target at the end.
+    """Yield an empty file to write to, which replaces the target at the end, in the same folder.
 
-    After an error, the target is unchanged and the new file is removed.
-
-    Parameters
-    ----------
-    target : Path
-        In an existing folder.
-    private : bool
-        Make the file readable only by the user, regardless of the umask.
+    After an error, the target is unchanged and the new file is removed. Only the user can read a
+    `private` file, regardless of the umask.
     """
     mode = _OWNER if private else _ANYONE
     with _locked(target, lambda partial: partial.touch(mode, exist_ok=False)) as partial:

@@ -154,10 +154,7 @@ def unreadable_path(path: object, error: Exception) -> UnreadableError:
 def os_errors_as_ours(path: object = None) -> Iterator[None]:
     """Replace errors of the system with one that names the file and what to do.
 
-    Parameters
-    ----------
-    path : path, optional
-        What is being read, in case the system's error does not name it.
+    `path` is what is being read, in case the system's error does not name it.
     """
     try:
         yield
@@ -180,13 +177,7 @@ def write_errors(target: object) -> Iterator[None]:
 
 @contextmanager
 def memory_errors_as_ours(what: str) -> Iterator[None]:
-    """Replace an out-of-memory error with one that says what to do.
-
-    Parameters
-    ----------
-    what : str
-        What the block does, such as ``reading a.json``.
-    """
+    """Replace an out-of-memory error in a block that does `what`, such as ``reading a.json``."""
     try:
         yield
     except OutOfMemoryError:

@@ -151,11 +151,8 @@ def time_of_both(one: Intervals, other: Intervals) -> int:
 def time_by_combination(sets: Sequence[Intervals]) -> Times:
     """Split time by which of the sets cover it.
 
-    Returns
-    -------
-    ndarray of int64, length ``2 ** len(sets)``
-        Entry ``c`` is the time in ns covered by exactly the sets whose bit is set in ``c``.
-        Entry 0 is the time between the outermost edges that no set covers.
+    Entry ``c`` is the time in ns covered by exactly the sets whose bit is set in ``c``; entry 0 is
+    the time between the outermost edges that no set covers.
     """
     edges, covering = sweep(sets)
     total = np.zeros(2 ** len(sets), dtype=np.int64)
@@ -166,12 +163,7 @@ def time_by_combination(sets: Sequence[Intervals]) -> Times:
 def sweep(sets: Sequence[Intervals]) -> tuple[Times, Int8Array]:
     """Sort the edges of several sets, at most seven.
 
-    Returns
-    -------
-    edges : ndarray of int64
-        All edges, ascending.
-    covering : ndarray of int8
-        Which sets (as bits) cover the time between each edge and the next.
+    With them comes which sets (as bits) cover the time between each edge and the next.
     """
     # first   |-------|              edges      0   4   8    12
     # second      |--------|         covering    01  11   10     (bits: second, first)

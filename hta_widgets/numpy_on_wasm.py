@@ -22,14 +22,7 @@ def patch_numpy() -> None:
 
 
 def accepting_64_bits(function: Callable[..., Any], positions: int) -> Callable[..., Any]:
-    """Make a numpy function accept 64-bit positions or counts where an index has 32 bits.
-
-    Parameters
-    ----------
-    function : callable
-    positions : int
-        Which of its arguments holds them.
-    """
+    """Make a numpy function accept 64-bit numbers in an argument where an index has 32 bits."""
 
     @wraps(function)
     def accepting(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401

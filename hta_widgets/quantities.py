@@ -144,15 +144,7 @@ def flop_unit(flop: float) -> tuple[int, str]:
 
 
 def counted(count: float, noun: str, plural: str = "") -> str:
-    """Write a count with its noun in the singular or plural.
-
-    Parameters
-    ----------
-    count : float
-    noun : str
-        The singular.
-    plural : str
-        The plural, if it is not the noun with an s.
+    """Write a count with its noun in the singular, or the plural if that is not the noun with an s.
 
     Examples
     --------

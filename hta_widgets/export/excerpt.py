@@ -66,10 +66,7 @@ class Track:
 class Tracks:
     """Puts each slice on the first track of its line where it crosses no other.
 
-    Parameters
-    ----------
-    own_ids : collection of int
-        Thread ids of the source, which new tracks do not use.
+    New tracks do not use the thread ids of the source.
 
     Examples
     --------

@@ -39,21 +39,8 @@ def counted_steps(
 ) -> int:
     """Number of ProfilerSteps of each rank in the time that is counted.
 
-    Parameters
-    ----------
-    job : Job
-    ranks : iterable of int
-        Empty means all ranks.
-    steps : collection of int
-        Numbers of the steps to count; empty means all analysed steps.
-    window_ns : pair of int, optional
-        A window; it need not contain whole steps.
-
-    Returns
-    -------
-    int
-        0 if there is no time per step: the ranks have no steps or different numbers of steps, or a
-        window is counted.
+    No ranks or steps means all. It is 0 if there is no time per step: the ranks have no steps or
+    different numbers of steps, or a window, which need not contain whole steps, is counted.
     """
     if window_ns is not None:
         return 0

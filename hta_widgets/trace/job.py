@@ -199,15 +199,8 @@ class Job:
     def open_cycle(self, cycle: int) -> Job:
         """Open another cycle of the same ranks, as this one was opened.
 
-        Parameters
-        ----------
-        cycle : int
-            0 is the oldest, -1 the newest. For its own cycle, the job returns itself.
-
-        Raises
-        ------
-        UnknownCycleError
-            If there is no such cycle.
+        0 is the oldest, -1 the newest. For its own cycle, the job returns itself. Raises an
+        `UnknownCycleError` if there is none.
         """
         number = number_of_cycle(self.cycles, index(cycle))
         if number == self.cycle or self._open_cycle is None:
@@ -396,14 +389,7 @@ class Job:
         """Return what a function of the job returns, calling it once for these arguments.
 
         It is for something small that an analysis combines from several ranks. What it derives from
-        one rank belongs to that rank (`Rank.remember`).
-
-        Parameters
-        ----------
-        function : callable
-            From the job and the arguments to anything.
-        *arguments, **named
-            Small and hashable.
+        one rank belongs to that rank (`Rank.remember`). Arguments must be small and hashable.
         """
         question = Question.of(function, arguments, named)
         with self._lock:
@@ -417,15 +403,9 @@ class Job:
     def recall(self, function: Callable[[Job], Answer], form: type[Answer]) -> Answer:
         """Return what a function of the job returns, from this or an earlier session.
 
-        If all ranks are held and cached, the answer is kept next to the first rank. Its key has all
-        that it can depend on: what was given, the state of all files, and the package's code.
-
-        Parameters
-        ----------
-        function : callable
-            From the job to something that JSON can hold.
-        form : type
-            Type of the answer; a file that holds anything else is ignored.
+        If all ranks are held and cached, the answer is kept next to the first rank, as JSON; a file
+        that holds anything but the form is ignored. Its key has all that the answer can depend on:
+        what was given, the state of all files, and the package's code.
         """
         ranks = [self.rank(each) for each in self.ranks] if self.hold_at_most is None else []
         kept = [each.kept for each in ranks if each.kept and not each.captures]
@@ -484,21 +464,7 @@ class Job:
         return event_frame(self.rank(rank), self.offset_ns(rank))
 
     def arrow_events(self, rank: int) -> pa.Table:
-        """Return the columns of `events` as an Arrow table, with texts as dictionaries.
-
-        Parameters
-        ----------
-        rank : int
-
-        Returns
-        -------
-        pyarrow.Table
-
-        Raises
-        ------
-        UnknownRankError
-            If the job lacks the rank.
-        """
+        """Return the columns of `events` as an Arrow table, with texts as dictionaries."""
         return event_arrow_table(self.rank(rank), self.offset_ns(rank))
 
     @property

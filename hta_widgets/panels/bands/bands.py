@@ -102,16 +102,10 @@ NOT_YET: Final = Bands(
 
 
 def cpu_rows(found: Diagnosis, selection: Selection | None) -> list[FindingRow]:
-    """Turn what the CPUs did into rows; none if GPU work was recorded.
+    """Turn what the CPUs did into rows, with *Show* if there is a selection; none with GPU work.
 
     How to record the GPU work comes first, unless the text above the rows says it: of launches
     without work, the fix was in the terminal alone.
-
-    Parameters
-    ----------
-    found : Diagnosis
-    selection : Selection or None
-        The selection that *Show* sets; None if there is none.
     """
     work = found.cpu_work
     if work is None:
@@ -365,14 +359,7 @@ def tickable(found: Diagnosis) -> list[int]:
 
 
 def together(found: Diagnosis, unticked: Collection[int]) -> str:
-    """Say how long a step would take without the ticked findings; empty if none can be replayed.
-
-    Parameters
-    ----------
-    found : Diagnosis
-    unticked : collection of int
-        Positions of the findings that stay.
-    """
+    """Say how long a step would take without the ticked findings; empty if none can be replayed."""
     places = tickable(found)
     ticked = [found[place] for place in places if place not in unticked]
     if not places:
@@ -397,14 +384,7 @@ def together(found: Diagnosis, unticked: Collection[int]) -> str:
 
 
 def bands_of(found: Diagnosis, selection: Selection) -> Bands:
-    """Assemble the bands.
-
-    Parameters
-    ----------
-    found : Diagnosis
-        Diagnosis of all ranks of the job.
-    selection : Selection
-    """
+    """Assemble the bands, from the diagnosis of all ranks of the job."""
     rows = shown_rows(found, selection)
     job = found.job
     few = not job.too_many_to_hold(selection.ranks)

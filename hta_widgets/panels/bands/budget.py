@@ -46,20 +46,9 @@ def budget_band(
 ) -> BudgetBand | None:
     """Divide the mean step of the selected ranks and steps, or a window, into classes.
 
-    Parameters
-    ----------
-    found : Diagnosis
-        Diagnosis of all ranks.
-    selection : Selection
-        Only its ranks, steps and window count; if they contain nothing analysed, everything counts.
-        With a window, the mean rank is divided, and everything is drawn behind at the same length.
-    findings : sequence of FindingRow
-        Rows of `found`; a click on a class selects the first one of that class, in whole steps.
-
-    Returns
-    -------
-    BudgetBand or None
-        None without GPU work.
+    If the selection contains nothing analysed, everything counts. With a window, the mean rank is
+    divided, and everything is drawn behind at the same length. In whole steps, a click on a class
+    selects the first of the findings of that class. None without GPU work.
     """
     steps = found.steps
     if steps.empty:
@@ -116,15 +105,7 @@ def _outside(found: Diagnosis, everything: pd.DataFrame, selection: Selection) -
 def budgets_in_window(
     job: Job, steps: pd.DataFrame, window_ns: Sequence[int] | None
 ) -> pd.DataFrame | None:
-    """The budget of each rank and step with time in a window; None without a window.
-
-    Parameters
-    ----------
-    job : Job
-    steps : DataFrame
-        ``rank`` and ``step`` of the steps that count.
-    window_ns : pair of int, optional
-    """
+    """The budget of each ``rank`` and ``step`` with time in a window; None without a window."""
     if window_ns is None:
         return None
     numbers = {*steps["step"].tolist()} - {NO_STEP}

@@ -34,17 +34,8 @@ def detail_of(
 ) -> Detail:
     """Describe the selected kernel, or else the selected operator.
 
-    Parameters
-    ----------
-    events : DataFrame
-        `selected_events`, ignoring the window.
-    selection : Selection
-    more : sequence of Fact
-        How the kernel is launched, or the CPU time of the operator.
-    captured : collection of str
-        Operators known from graph captures.
-    of_gpus : bool
-        Whether the job has GPU work.
+    `events` are the `selected_events`, ignoring the window. `more` says how the kernel is launched,
+    or gives the CPU time of the operator; `captured` are operators known from graph captures.
     """
     kind = "kernel" if selection.kernel else "operator"
     name = selection.kernel or selection.operators[0]

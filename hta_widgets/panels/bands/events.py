@@ -46,13 +46,6 @@ def selected_events(job: Job, selection: Selection, *, in_window: bool = True) -
     shapes, in one of the modules (for the backward pass, the module of the forward operator), and
     in the phase.
 
-    Parameters
-    ----------
-    job : Job
-    selection : Selection
-    in_window : bool
-        Also apply the window of the selection.
-
     Returns
     -------
     DataFrame
@@ -62,11 +55,6 @@ def selected_events(job: Job, selection: Selection, *, in_window: bool = True) -
         innermost operator around it (empty if there is none), ``launch_start_ns`` and
         ``launch_duration_ns`` (-1 if there is none). Times are int64 ns since the first event of
         all ranks, on the common clock.
-
-    Raises
-    ------
-    UnknownRankError
-        If the job lacks a selected rank.
     """
     window_ns = selection.window_ns if in_window else None
     tables = job.reduce_each(_table_of, _asked(job, selection, window_ns)).values()

@@ -76,13 +76,9 @@ def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
 def largest_kernels(job: Job, ranks: Sequence[int], steps: Sequence[int]) -> pd.DataFrame:
     """The compute kernels that take the most time on some ranks, in some steps, longest first.
 
-    Returns
-    -------
-    DataFrame
-        ``kernel``, ``share_percent`` (of the compute time), ``total_ns``, ``calls``, ``mean_ns``,
-        ``of_peak`` (text: percent of the FLOP/s or of the memory bandwidth, whichever limits
-        products, convolutions and attention of known shapes), ``occupancy_percent`` and
-        ``tensor_cores``; columns without any value are left out.
+    ``share_percent`` is of the compute time; ``of_peak`` (text) is the percentage of the FLOP/s or
+    of the memory bandwidth, whichever limits products, convolutions and attention of known shapes.
+    Columns without any value are left out.
     """
     every = kernels_by_name(job, (*ranks,), (*steps,))
     whole_ns, table = every["gpu_ns"].sum(), every.head(_MOST)
@@ -149,13 +145,7 @@ def far_from_peak(
 def slow_shape_sentence(known: pd.DataFrame, whole_ns: float) -> str:
     """The shape that would save the most at the best rate of its operator with another shape.
 
-    Parameters
-    ----------
-    known : DataFrame
-        Operators by shape, with ``operator``, ``input_dims``, ``dtype``, ``bound``, ``gpu_ns`` and
-        ``percent_of_peak``.
-    whole_ns : float
-        Time of all kernels.
+    The operators are listed by shape; `whole_ns` is the time of all kernels.
     """
     bound = known[known["bound"] == "compute"]
     best = bound.groupby(["operator", "dtype"])["percent_of_peak"].transform("max")

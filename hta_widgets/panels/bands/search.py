@@ -53,13 +53,7 @@ def times_of_rank(rank: Rank) -> KernelTimes:
 
 
 def kernel_times(job: Job) -> pd.DataFrame:
-    """Add up the executions of each kernel, copy and memset of all ranks.
-
-    Returns
-    -------
-    DataFrame
-        ``name``, ``count`` and ``total_ns`` (int64) over all ranks, the longest time first.
-    """
+    """Executions and time of each kernel, copy and memset over all ranks, the longest first."""
     by_rank = job.reduce(times_of_rank, job.ranks).values()
     table = pd.DataFrame(
         {

@@ -53,20 +53,12 @@ _TABLES: Final = ("conc_kernel.csv", "cuda_runtime.csv")
 
 
 class Offer(NamedTuple):
-    """Something that a job can be compared with.
-
-    Attributes
-    ----------
-    label : str
-        Its name, without parent folders.
-    detail : str
-        What it is.
-    open : callable
-        Opens it.
-    """
+    """Something that a job can be compared with."""
 
     label: str
+    """Its name, without parent folders."""
     detail: str
+    """What it is."""
     open: Callable[[], Job | Summary]
 
 

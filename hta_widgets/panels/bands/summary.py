@@ -38,19 +38,9 @@ def dashboard_summary(
 ) -> str:
     """Job, findings, budget, timeline and the kernels with the most time, as escaped HTML.
 
-    Parameters
-    ----------
-    title : str
-        Name of the job.
-    header : View
-        View of the job's panel.
-    bands : Bands
-    budget : mapping of str to str
-        A picture of where a step goes, as SVG, by its title; empty if that failed.
-    timeline : str
-        Summary of the timeline; left out if it is too large.
-    kernels : DataFrame, optional
-        All kernels of the job; None if the diagnosis failed, in which case `bands` says why.
+    The header is the view of the job's panel. The budget is pictures of where a step goes, as SVG,
+    by title; empty if they failed. A timeline that is too large is left out. The kernels are None
+    if the diagnosis failed, in which case `bands` says why.
     """
     said = " · ".join([header["finding"].removesuffix("."), *bands["facts"]])
     parts = [html_summary(title, {**header, "finding": said, "table": None}, {}, SUMMARY_BYTES)]

@@ -39,10 +39,7 @@ For collectives that take 1.1 s, the operators' 3.96 µs used to open."""
 def order(panel: type[Panel[Any]]) -> tuple[int, int, str]:
     """Sort key for the order of panels on a dashboard: bands, then tab by tab.
 
-    Raises
-    ------
-    TypeError
-        If the panel names a tab that does not exist.
+    Raises a `TypeError` if the panel names a tab that does not exist.
     """
     tabs = [None, *TABS]
     if panel.tab not in tabs:
@@ -52,13 +49,7 @@ def order(panel: type[Panel[Any]]) -> tuple[int, int, str]:
 
 
 def tabs_of(panels: Mapping[str, type[Panel[Any]]]) -> list[Tab]:
-    """The tabs of a dashboard.
-
-    Parameters
-    ----------
-    panels : mapping of str to type
-        Classes of its panels by name. They follow the header, so the first is at position 1.
-    """
+    """The tabs of a dashboard; its panels follow the header, so the first is at position 1."""
     numbers = {panel: number for number, panel in enumerate(panels.values(), start=1)}
     tabs = []
     for name, label in TABS.items():

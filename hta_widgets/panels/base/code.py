@@ -36,20 +36,9 @@ def panel_code(
 ) -> str:
     """Write the import, the job, and the panel with the parameters that differ from defaults.
 
-    Parameters
-    ----------
-    kind : type
-        Class of the panel.
-    jobs : sequence of Job
-        The one or two jobs that the panel was made with.
-    parameters : mapping of str to str
-        Parameters that differ from their defaults, as code.
-    picked : mapping of str to str
-        The same for parameters that are also selection fields.
-    followed : mapping of str to str
-        The same for other selection fields that the panel depends on.
-    linked : bool
-        Whether the panel shares its selection with others.
+    `parameters` have these as code; so have `picked`, for parameters that are also selection
+    fields, and `followed`, for other selection fields that the panel depends on. A `linked` panel
+    shares its selection with others.
     """
     names = ["job"] if len(jobs) == 1 else ["first", "second"]
     keywords = dict(parameters)

@@ -62,14 +62,7 @@ def parameter(trait: TraitType[Value, Any], control: Control | None = None) -> V
     """Declare a parameter of a panel and, optionally, the control that sets it.
 
     The parameter becomes a keyword of the constructor, with its annotated type. Document it in a
-    string below the declaration.
-
-    Parameters
-    ----------
-    trait : TraitType
-        The trait that the panel and its page share.
-    control : Control, optional
-        The control; it takes bounds and choices from the trait.
+    string below the declaration. The control takes bounds and choices from the trait.
 
     Examples
     --------
@@ -123,11 +116,8 @@ def buttons_of(panel: type) -> dict[str, Button]:
 def check_declarations(panel: type) -> None:
     """Check the declarations of a class, excluding those of its bases.
 
-    Raises
-    ------
-    TypeError
-        If a control or a button would have no effect or does not fit its trait, or if a trait hides
-        a method that all widgets have.
+    Raises a `TypeError` if a control or a button would have no effect or does not fit its trait, or
+    if a trait hides a method that all widgets have.
     """
     for name, value in vars(panel).items():
         try:

@@ -41,13 +41,7 @@ def is_up_to_date() -> bool:
 
 
 def static_file(name: str) -> Path:
-    """Path of a built file.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the front end was never built; the message has the command.
-    """
+    """Path of a built file; if the front end was never built, an error has the command."""
     path = STATIC / name
     if not path.is_file():
         msg = f"{path} is missing: the front end is not built; run `{BUILD_COMMAND}` in {SOURCES}"

@@ -23,41 +23,21 @@ ResultT = TypeVar("ResultT", bound=Result)
 
 @dataclass(frozen=True)
 class RenderedView(Generic[ResultT]):
-    """A result, its figures and its table.
-
-    Parameters
-    ----------
-    result : Result
-        The analysis's result.
-    said : str
-        Sentence below the title.
-    notices : list of str
-        Notices to show.
-    empty : str or None
-        Why there is nothing to draw.
-    drawings : dict of str to Drawing
-        The figures by name.
-    table : DataFrame
-        The data table.
-    findings : list of FindingRow
-        Causes of lost time, if the panel shows any.
-    findings_title : str
-        Heading above the findings.
-    listed : DataFrame
-        The table as the page lists it.
-    look : TableLook
-        How the table is shown.
-    """
+    """A result, its figures and its table."""
 
     result: ResultT
     said: str
+    """Sentence below the title."""
     notices: list[str]
     empty: str | None
+    """Why there is nothing to draw."""
     drawings: dict[str, Drawing]
     table: pd.DataFrame
     findings: list[FindingRow]
+    """Causes of lost time, if the panel shows any."""
     findings_title: str
     listed: pd.DataFrame
+    """The table as the page lists it."""
     look: TableLook
 
     @cached_property

@@ -36,10 +36,7 @@ def distinct_endings(paths: Sequence[str]) -> list[str]:
 def without_folders(folders: frozenset[Path]) -> Callable[[str], str]:
     """Make a function that shortens paths in a text: those in some folders, or the home folder.
 
-    Parameters
-    ----------
-    folders : frozenset of Path
-        A path inside one becomes relative to it; a folder itself becomes its name.
+    A path inside a folder becomes relative to it; a folder itself becomes its name.
 
     Examples
     --------

@@ -42,14 +42,7 @@ def html_summary(
 ) -> str:
     """Title, finding, error, charts and first rows of a view, as escaped HTML.
 
-    Parameters
-    ----------
-    title : str
-    view : View
-    drawings : mapping of str to Drawing
-        The figures of the view by name; those that are too large are left out.
-    limit : int
-        Maximum number of bytes.
+    Charts and rows that need more bytes than the limit are left out.
     """
     counted = f"Only {view['time']}." if view["time"] else ""
     # the sentence of a diagnosis is its first finding, which its rows repeat in more detail
@@ -74,18 +67,10 @@ def html_summary(
 
 
 def with_picture(picture: str, name: str, limit: int, rest_of: Callable[[int], str]) -> str:
-    """A summary with a picture, below the finding, of what its panel draws without plotly.
+    """A summary with a picture (SVG), below the finding, of what its panel draws without plotly.
 
-    Parameters
-    ----------
-    picture : str
-        SVG, empty for none.
-    name : str
-        Name of the panel.
-    limit : int
-        Maximum number of bytes; a picture that is too large is left out.
-    rest_of : function
-        Makes the summary without the picture, given the number of bytes left for it.
+    A picture that is too large is left out. `rest_of` makes the summary without it, given the
+    number of bytes left.
     """
     shown = image(picture, name) if picture else ""
     shown = shown if _size(shown) <= limit else ""

@@ -83,27 +83,18 @@ _STYLES: Final = ("csv", "tsv")
 
 @dataclass(frozen=True)
 class TableLook:
-    """How a panel shows its tables.
-
-    Parameters
-    ----------
-    selects : mapping of str to str
-        Selection fields, by the column that sets them. A row sets all of its fields.
-    labels : mapping of str to str
-        Headings that differ from the column's name in words; the unit is appended.
-    besides : tuple of str
-        Texts that cannot be selected.
-    names : mapping of str to str
-        Labels shown in place of some texts.
-    words : callable
-        Rewrites headings in the terms of the GPU's vendor.
-    """
+    """How a panel shows its tables."""
 
     selects: Mapping[str, str] = field(default_factory=dict)
+    """Selection fields, by the column that sets them. A row sets all of its fields."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    """Headings that differ from the column's name in words; the unit is appended."""
     besides: tuple[str, ...] = ()
+    """Texts that cannot be selected."""
     names: Mapping[str, str] = field(default_factory=dict)
+    """Labels shown in place of some texts."""
     words: Callable[[str], str] = str
+    """Rewrites headings in the terms of the GPU's vendor."""
 
 
 def table_view(
@@ -113,12 +104,7 @@ def table_view(
 ) -> Table:
     """Describe the columns of a table, and return the values of its first rows.
 
-    Parameters
-    ----------
-    table : DataFrame
-    look : TableLook, optional
-    names : mapping of str to str, optional
-        See `kernel_labels`.
+    The names are those of `kernel_labels`.
     """
     look = look or TableLook()
     rows = rows_of(table.head(MAX_ROWS))
@@ -253,40 +239,22 @@ def heading_text(column: Column) -> str:
 
 @dataclass(frozen=True)
 class Order:
-    """A choice of rows of a table, and their order.
-
-    Parameters
-    ----------
-    sort : str
-        Name of the column to sort by; empty for the table's own order.
-    descending : bool
-    filter : str
-        Text that a cell of the row must contain, ignoring case; between slashes, a regular
-        expression (RE2, whose running time is bounded). Number cells must equal the filter.
-    """
+    """A choice of rows of a table, and their order."""
 
     sort: str = ""
+    """Name of the column to sort by; empty for the table's own order."""
     descending: bool = False
     filter: str = ""
+    """Text that a cell of the row must contain, ignoring case; between slashes, a regular
+    expression (RE2, whose running time is bounded). Number cells must equal the filter."""
 
 
 def positions(table: pd.DataFrame, order: Order, names: dict[str, str]) -> Int64Array:
     """Positions of the rows, from 0.
 
     Numbers are sorted by size, texts ignoring case; equal rows keep the table's order, and rows
-    without a value come last.
-
-    Parameters
-    ----------
-    table : DataFrame
-    order : Order
-    names : dict of str to str
-        Labels shown in place of some texts; a filter matches both.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such column, or the filter is not a valid regular expression.
+    without a value come last. A filter matches both a text and the name shown in its place. Raises
+    a `ParameterError` if there is no such column, or the filter is not a valid regular expression.
     """
     if order.sort and order.sort not in table.columns:
         msg = f"the table has no column {order.sort!r}; it has {', '.join(map(str, table.columns))}"
@@ -379,18 +347,11 @@ def answer_about_table(
 ) -> Answered:
     """Answer a question about a table, or say why not.
 
-    Parameters
-    ----------
-    content : dict
-        ``kind``, either ``"table-rows"`` or ``"table-text"``; ``id``, a text that the answer
-        repeats; ``sort``, ``descending`` and ``filter`` of an `Order`; for rows ``first`` and
-        ``count``, for text its ``style`` (``"csv"``, ``"tsv"``) and the ``offset`` (bytes) in it.
-    table_of : callable
-        Returns the table, or raises an error that says what is wrong.
-    names : dict of str to str
-        Labels shown in place of kernel names.
-    memo : MemoizeLast
-        Keeps the order and the text from one question to the next.
+    The question has a ``kind``, either ``"table-rows"`` or ``"table-text"``; an ``id``, a text that
+    the answer repeats; ``sort``, ``descending`` and ``filter`` of an `Order`; for rows ``first``
+    and ``count``, for text its ``style`` (``"csv"``, ``"tsv"``) and the ``offset`` (bytes) in it.
+    `names` are shown in place of kernel names. The memo keeps the order and the text from one
+    question to the next.
     """
     number = content.get("id")
     asked = {"kind": content["kind"], "id": number if isinstance(number, str) else None}

@@ -25,12 +25,7 @@ else:
 
 
 class LabelledEnum(_TypedEnum[Value]):
-    """One of a few values, each with a label; the first is the default.
-
-    Parameters
-    ----------
-    labels : mapping of value to str
-        Label of each value in a `Choice`.
+    """One of a few values, each with the label that a `Choice` shows; the first is the default.
 
     Examples
     --------

@@ -72,12 +72,8 @@ def is_about_file(content: object) -> bool:
 def answer_about_file(content: dict[str, Any], written: Mapping[str, Path]) -> Answered:
     """Answer with a part of a file, or say why not.
 
-    Parameters
-    ----------
-    content : dict
-        ``id``, a text that the answer repeats; ``name`` of the file; ``offset`` (bytes) in it.
-    written : mapping of str to Path
-        Files that the page may download, by name.
+    The question has an ``id``, a text that the answer repeats; the ``name`` of one of the files
+    that the page may download; and the ``offset`` (bytes) in it.
     """
     number = content.get("id")
     asked = {"kind": FILE, "id": number if isinstance(number, str) else None}

@@ -39,12 +39,7 @@ def bands(
     """Bands of the classes that take time, the number of their bins, and their planes.
 
     The planes hold the exact minimum, median and maximum time that the ranks spend in the class in
-    each bin.
-
-    Parameters
-    ----------
-    at : int
-        Offset of the planes in the bytes that are sent.
+    each bin; they start at offset `at` of the bytes that are sent.
     """
     if len(overviews) <= FEW_RANKS:
         return [], 0, b""

@@ -183,15 +183,7 @@ LitRank = tuple[int, list[int]]
 
 
 def lit(intervals: pd.DataFrame, window_ns: Sequence[int] | None) -> list[LitRank]:
-    """Highlighted intervals of each rank, merged if too many; the window has its own limit.
-
-    Parameters
-    ----------
-    intervals : DataFrame
-        `Proof.intervals`.
-    window_ns : pair of int, optional
-        The selected window.
-    """
+    """Highlighted intervals of each rank, merged if too many; the window has its own limit."""
     ranks = intervals["rank"].unique().tolist()
     most = max(MOST_LIT // max(len(ranks), 1), 1)
     found = []

@@ -63,11 +63,8 @@ def recorded(
 ) -> list[dict[str, Any]]:
     """Answers about the lanes of ranks, the added kinds first, as far as they fit.
 
-    Returns
-    -------
-    list of dict
-        ``rank``, ``lanes`` (the answer to the request for its lanes) and ``windows``: for each lane
-        its ``key``, and ``content`` and ``buffers`` of the answer for all of the analysed time.
+    Each has ``rank``, ``lanes`` (the answer to the request for its lanes) and ``windows``: for each
+    lane its ``key``, and ``content`` and ``buffers`` of the answer for all of the analysed time.
     """
     ranks = [row["rank"] for row in layout.get("ranks", [])[:MOST_RANKS]]
     start, end = layout.get("home", (0, 0))

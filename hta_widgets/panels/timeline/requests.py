@@ -45,15 +45,7 @@ def packed(given: Answer) -> Answer:
 
 
 def answer(lanes: Callable[[], JobLanes], request: object) -> Answer | None:
-    """Answer a browser's request, or say what is wrong with it.
-
-    Parameters
-    ----------
-    lanes : callable
-        Returns the lanes, or raises an error that says what is wrong with the job.
-    request : dict
-        ``kind`` is one of those in `_ANSWERS`; ``id`` is returned with the answer.
-    """
+    """Answer a browser's request, or say what is wrong with it or with the job."""
     if not isinstance(request, Mapping):
         return None
     number = request.get("id")
@@ -178,10 +170,7 @@ _ANSWERS: Final = {
 def known_kinds(value: object, kinds: Collection[str]) -> tuple[str, ...]:
     """The kinds of lanes that are asked for, each once and in the order of `kinds`.
 
-    Raises
-    ------
-    ParameterError
-        If one is unknown.
+    Raises a `ParameterError` if one is unknown.
     """
     given = value if isinstance(value, list | tuple) else [value]
     wrong = [each for each in given if not isinstance(each, str) or each not in kinds]

@@ -272,11 +272,7 @@ class Events:
     def to_frame(self) -> pd.DataFrame:
         """Return the main table as pandas.
 
-        Returns
-        -------
-        DataFrame
-            ``index`` (position in the source), ``kind``, ``name`` (categorical), ``start_ns``,
-            ``duration_ns`` (int64 ns), ``pid``, ``tid``, ``device``, ``stream``, ``correlation``.
+        ``index`` is the position in the source; times are int64 ns.
         """
         kinds = pd.Index([kind.name.lower() for kind in Kind], dtype=object)
         return pd.DataFrame(
@@ -307,34 +303,22 @@ class Faults(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The recorded trace of one rank.
-
-    Attributes
-    ----------
-    rank : int
-    source : str
-        Path or URL of the trace.
-    events : Events
-    origin_ns : int
-        Time of the origin on the recording clock: ns since the Unix epoch if the trace records it
-        (``baseTimeNanoseconds``, or full timestamps), or else on an arbitrary clock.
-    metadata : mapping
-        Everything in the file but the events.
-    notices : tuple of Notice
-        What was dropped while loading.
-    base_ns : int or None
-        Zero of the times in the source, on the recording clock. None if the source is truncated
-        before that value; `origin_ns` then counts from the source's zero.
-    faults : Faults
-    """
+    """The recorded trace of one rank."""
 
     rank: int
     source: str
+    """Path or URL of the trace."""
     events: Events
     origin_ns: int
+    """Time of the origin on the recording clock: ns since the Unix epoch if the trace records it
+    (``baseTimeNanoseconds``, or full timestamps), or else on an arbitrary clock."""
     metadata: Mapping[str, object]
+    """Everything in the file but the events."""
     notices: tuple[Notice, ...] = ()
+    """What was dropped while loading."""
     base_ns: int | None = 0
+    """Zero of the times in the source, on the recording clock. None if the source is truncated
+    before that value; `origin_ns` then counts from the source's zero."""
     faults: Faults = field(default_factory=Faults)
 
     @property

@@ -296,22 +296,14 @@ FEWEST_ALIKE: Final = 4
 def first_steps(names: Mapping[int, Sequence[str]]) -> dict[int, int]:
     """Number of the first step of each rank, so that a step has the same number on all ranks.
 
-    Ranks that share a model run the same steps, which their spans name. If one rank's recording
-    starts later, its names are those of the others from there on::
+    Ranks that share a model run the same steps, which their spans, in order, name. If one rank's
+    recording starts later, its names are those of the others from there on::
 
         rank 0   prefill  decode 8  decode 9  decode 9     0  1  2  3
         rank 1            decode 8  decode 9  decode 9        1  2  3
 
-    Parameters
-    ----------
-    names : mapping of int to sequence of str
-        Names of the spans of each rank, in order.
-
-    Returns
-    -------
-    dict
-        Empty if the ranks start with the same step, or if their names fit in several ways or in
-        none, as with ranks that have requests of their own.
+    Empty if the ranks start with the same step, or if their names fit in several ways or in none,
+    as with ranks that have requests of their own.
     """
     longest = max(names.values(), key=len, default=())
     behind = {rank: _steps_behind(longest, each) for rank, each in names.items()}

@@ -182,14 +182,7 @@ def find_cycle(source: TraceSource, cycle: int | None = None) -> Cycle:
 
 
 def as_job(source: Job | HasJob | TraceSource | LiveProfiler, cycle: int | None = None) -> Job:
-    """Return the job of an object that has one, or open the traces.
-
-    Parameters
-    ----------
-    source : Job, TraceAnalysis, path, list of paths, mapping of rank to path, or profiler
-    cycle : int, optional
-        As in `open_trace`; by default, the job's own.
-    """
+    """Return the job of an object that has one, or open the traces."""
     if isinstance(source, Job):
         return source if cycle is None else source.open_cycle(cycle)
     if isinstance(source, HasJob):

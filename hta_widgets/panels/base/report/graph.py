@@ -44,15 +44,7 @@ class SavedModel(TypedDict):
 
 
 def completed(root: Widget, *, progress: bool = False) -> list[ipywidgets.Widget]:
-    """Compute a widget and everything it refers to, even if no page shows it, and return them.
-
-    Parameters
-    ----------
-    root : Widget
-        The first of the widgets to return.
-    progress : bool
-        Show a progress bar if it takes long.
-    """
+    """Compute a widget and everything it refers to, even if no page shows it, and return them."""
     done: set[str] = set()
     while left := [each for each in reachable(root) if each.model_id not in done]:
         with counted_bar("computing", len(left), show=progress) as advance:

@@ -56,17 +56,7 @@ h2::after { content: "."; }
 
 
 def page(title: str, summaries: Sequence[str], models: bytes) -> str:
-    """HTML of a report.
-
-    Parameters
-    ----------
-    title : str
-        Any text.
-    summaries : sequence of str
-        HTML without scripts, one item per widget.
-    models : bytes
-        The `saved_models`; the first is shown.
-    """
+    """HTML of a report: summaries without scripts, and `saved_models` that show the first."""
     script = static_file("report.js").read_text(encoding="utf-8").strip()
     name = escape(title)
     whole = "\n".join(f"<div>{each}</div>" for each in summaries)

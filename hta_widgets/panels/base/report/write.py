@@ -16,13 +16,8 @@ _ENDINGS: Final = (".html", ".htm")
 def report_target(path: PathLike) -> Path:
     """Check the path of a report before anything is computed.
 
-    Raises
-    ------
-    ParameterError
-        If the name does not end in ``.html``, the folder does not exist, or the file exists and is
-        not a report.
-    WriteError
-        If the system refuses to read the existing file.
+    Raises a `ParameterError` if the name does not end in ``.html``, the folder does not exist, or
+    the file exists and is not a report; a `WriteError` if the system refuses to read that file.
     """
     target = Path(path).expanduser()
     if target.suffix.lower() not in _ENDINGS:
@@ -42,13 +37,7 @@ def report_target(path: PathLike) -> Path:
 
 
 def write_report(target: Path, html: str) -> None:
-    """Write the HTML of a report; an existing report stays until the new one is complete.
-
-    Raises
-    ------
-    WriteError
-        If the system refuses to write it.
-    """
+    """Write the HTML of a report; an existing report stays until the new one is complete."""
     with write_errors(target), atomic_write(target) as partial:
         partial.write_text(html, encoding="utf-8", errors="replace", newline="\n")
 

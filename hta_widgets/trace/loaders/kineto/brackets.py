@@ -33,12 +33,9 @@ def closing_bracket(text: bytes, depth: int, position: int = 0) -> int | None:
 
 
 def whole_until(text: bytes) -> int:
-    """Position after the last object or list that is complete; the end if brackets do not match.
+    """Position after the last complete object or list of values separated by commas.
 
-    Parameters
-    ----------
-    text : bytes
-        Values separated by commas.
+    It is the end if brackets do not match.
 
     Examples
     --------

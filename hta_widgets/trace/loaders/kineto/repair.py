@@ -112,10 +112,7 @@ def _repair_each(
         |------------- unreadable -------------|  |--------|
         |------------- repaired together ------------------|
 
-    Parameters
-    ----------
-    separator : bytes
-        Marks the start of an event, to count the events that cannot be repaired.
+    The separator marks the start of an event, to count the events that cannot be repaired.
     """
     events: list[Decoded] = []
     dropped = repaired = 0

@@ -318,11 +318,7 @@ def lost_operators(events: Events, parents: Int32Array) -> LostOperators:
         launches    | | |  | | |       | |    | |    | |
                     |--- outside ---|
 
-    Parameters
-    ----------
-    events : Events
-    parents : ndarray of int32
-        Row of the call around each CPU call, -1 for none.
+    The parents are the rows of the calls around each CPU call, -1 for none.
     """
     operators = np.flatnonzero(_OPERATORS.among(events.kind))
     calls = events.rows_of(*LAUNCH_CALLS)

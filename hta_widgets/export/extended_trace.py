@@ -38,6 +38,8 @@ _LONGEST_FIRST = sorted(KINETO.suffixes, key=len, reverse=True)
 def path_beside(source: Path, suffix: str) -> Path:
     """Path of a copy in the same folder, with `suffix` before ``.json``, ``.json.gz`` or ``.gz``.
 
+    Raises a `ParameterError` if the suffix is empty or is not part of a file name.
+
     Examples
     --------
     >>> path_beside(Path("my.json/rank0.json.gz"), "_new").as_posix()
@@ -46,11 +48,6 @@ def path_beside(source: Path, suffix: str) -> Path:
     'rank0_new.json.gz'
     >>> path_beside(Path("trace"), "_new").as_posix()
     'trace_new'
-
-    Raises
-    ------
-    ParameterError
-        If the suffix is empty or is not part of a file name.
     """
     if not suffix or suffix != os.path.basename(suffix):  # noqa: PTH119
         msg = f"output_suffix {suffix!r} does not give a new file name; use one such as '_new'"

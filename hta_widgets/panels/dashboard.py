@@ -338,10 +338,15 @@ class Dashboard(DrawnWidget):
         name = message.get("act")
         if not isinstance(name, str):
             return
+        actions: dict[str, Callable[[], None]] = {
+            "cycle": partial(self._show_cycle, message.get("cycle")),
+            "undo": self.selection.undo,
+            "next": partial(go_to_event, self.job, self.selection, 1),
+            "previous": partial(go_to_event, self.job, self.selection, -1),
+            "search": self._offer,
+        }
         try:
-            if name == "cycle":
-                self._show_cycle(message.get("cycle"))
-            elif name in (actions := self._actions()):
+            if name in actions:
                 actions[name]()
         except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
             self._bands = {**self._bands, "error": reason(failure)}
@@ -354,23 +359,9 @@ class Dashboard(DrawnWidget):
 
     @locked
     def _answer_about_events(self, content: dict[str, Any]) -> None:
-        self.send(*answer_about_table(content, self._selected_events, {}, self._memo))
-
-    def _selected_events(self) -> pd.DataFrame:
         selected = repr(self.selection.values())
-        return self._memo.get("events", lambda: self.events, selected)
-
-    def _actions(self) -> dict[str, Callable[[], None]]:
-        return {
-            "undo": self.selection.undo,
-            "next": partial(self._go, 1),
-            "previous": partial(self._go, -1),
-            "search": self._offer,
-        }
-
-    def _go(self, by: int) -> None:
-        """Show the next or the previous event of the selected kernel or operator."""
-        go_to_event(self.job, self.selection, by)
+        events = partial(self._memo.get, "events", lambda: self.events, selected)
+        self.send(*answer_about_table(content, events, {}, self._memo))
 
     @locked
     def _offer(self) -> None:

@@ -32,22 +32,8 @@ def run_script(
     A step ends after each step of the optimizer that steps first. With accumulated gradients, it
     holds several batches. A script without a PyTorch optimizer has one step, up to its end.
 
-    Parameters
-    ----------
-    script : str
-        Path, or with `is_module` a module name as for ``python -m``.
-    arguments : sequence of str
-        ``sys.argv[1:]`` of the script.
-    say : callable
-        Called once with where the trace is, or why there is none.
-    is_module : bool
-    folder, wait, warmup, active, **options
-        As in `profile`.
-
-    Raises
-    ------
-    ParameterError
-        If the script does not exist.
+    `script` is a path, or with `is_module` a module name as for ``python -m``. `say` is called once
+    with where the trace is, or why there is none. The other options are those of `profile`.
     """
     if not is_module and not Path(script).is_file():
         msg = f"{script} is not a file; give a Python script, or --module and a module name"

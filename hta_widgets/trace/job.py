@@ -542,10 +542,7 @@ class Job:
 def select_ranks(job: object, ranks: Iterable[int] | None) -> tuple[int, ...]:
     """The ranks of a job that an analysis is asked for, as `Job.select_ranks` returns them.
 
-    Raises
-    ------
-    TypeError
-        If the analysis was given something other than a job, such as a path.
+    Raises a `TypeError` if the analysis was given something other than a job, such as a path.
     """
     if isinstance(job, Job):
         return job.select_ranks(ranks)

@@ -35,27 +35,19 @@ def report(place: Place | None = None) -> str:
     front_end = FrontEnd.of(place)
     sections = [
         _problems([*package_problems(), *front_end.problems(), *cache_problems()]),
-        _overview(place, front_end),
-        _packages(),
+        _table(
+            {
+                "hta_widgets": __version__,
+                "notebook": place.description(),
+                "front end": front_end.description(),
+                "cache": cache_line(),
+                "Python": f"{platform.python_version()}, {sys.executable}",
+                "platform": platform.platform(),
+            }
+        ),
+        _table({name: each or "not installed" for name, each in installed_versions().items()}),
     ]
     return without_home("\n".join(sections))
-
-
-def _overview(place: Place, front_end: FrontEnd) -> str:
-    rows = {
-        "hta_widgets": __version__,
-        "notebook": place.description(),
-        "front end": front_end.description(),
-        "cache": cache_line(),
-        "Python": f"{platform.python_version()}, {sys.executable}",
-        "platform": platform.platform(),
-    }
-    return _table(rows)
-
-
-def _packages() -> str:
-    versions = installed_versions()
-    return _table({name: version or "not installed" for name, version in versions.items()})
 
 
 def _problems(problems: list[Problem]) -> str:

@@ -263,11 +263,11 @@ class StepsPanel(_OfDiagnosis):
         with time in the window, so that the steps add up to the budget of the window.
         """
         inside = self._in_window(result)
-        table = self._means(result) if inside is None else self._parts(result, inside)
+        if inside is None:
+            table = _in_ms(budget(self._of_ranks(result)).groupby("step").mean(), result)
+        else:
+            table = self._parts(result, inside)
         return _with_phases(table, result)
-
-    def _means(self, result: Diagnosis) -> pd.DataFrame:
-        return _in_ms(budget(self._of_ranks(result)).groupby("step").mean(), result)
 
     def _parts(self, result: Diagnosis, inside: pd.DataFrame) -> pd.DataFrame:
         ranks = inside["rank"].unique()

@@ -144,17 +144,6 @@ def distinct_texts(column: pa.Array) -> tuple[list[str], list[int]]:
     return texts, encoded.indices.to_pylist()
 
 
-def has_exponent(column: pa.Array) -> Mask:
-    """Mask of the numbers written with an exponent, such as 1.7e+15."""
-    found = pc.match_substring(column, "e", ignore_case=True)
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
-
-
-def any_matches(column: pa.Array, pattern: str) -> bool:
-    """Whether any text matches a regular expression."""
-    return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
-
-
 def _header(path: Path) -> tuple[str, ...]:
     """Names of the columns, from the first line that is not empty."""
     try:
@@ -193,7 +182,7 @@ def readable_rows(
         coarse = _is_coarse(columns["start"])
         start_ns, duration_ns = _times(columns, coarse)
         readable = duration_ns != UNREADABLE
-        in_full = any_matches(columns["start"], _IN_FULL)
+        in_full = bool(pc.any(pc.match_substring_regex(columns["start"], _IN_FULL)).as_py())
         kept = columns
         if not readable.all():
             mask = pa.array(readable)
@@ -204,8 +193,9 @@ def readable_rows(
 
 
 def _is_coarse(start: pa.Array) -> Mask:
-    """Mask of the times written with too few digits for whole µs."""
-    coarse = has_exponent(start)
+    """Mask of the times written with too few digits for whole µs, such as 1.7e+15."""
+    has_exponent = pc.match_substring(start, "e", ignore_case=True)
+    coarse = np.asarray(has_exponent.to_numpy(zero_copy_only=False), np.bool_)
     for row in np.flatnonzero(coarse).tolist():
         try:
             exponent = Decimal(start[row].as_py().decode("ascii", "replace")).as_tuple().exponent

@@ -117,10 +117,6 @@ def _three(text: str) -> list[int]:
     return found if is_size else [ABSENT] * len(_AXES)
 
 
-def _matches(path: Path) -> bool:
-    return path.is_dir() and is_cupti_folder(path)
-
-
 def _load(path: Path, rank: int, _process: int | None, on_read: OnRead | None) -> Trace:
     return load_cupti_csv(path, rank, on_read)
 
@@ -133,7 +129,7 @@ CUPTI_CSV: Final = Format(
     name="CUPTI_CSV",
     noun="a folder of CUPTI tables",
     example="a folder of CUPTI tables (conc_kernel.csv, cuda_runtime.csv, ...)",
-    matches=_matches,
+    matches=is_cupti_folder,
     load=_load,
     details=read_details,
     lacks=frozenset(Recorded) - {Recorded.KERNELS},

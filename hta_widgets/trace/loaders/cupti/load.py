@@ -68,8 +68,8 @@ _COARSE_NOTICE = f"{{}} events are left out: {_COARSE}"
 
 
 def is_cupti_folder(path: Path) -> bool:
-    """Whether a folder has at least one CUPTI activity table."""
-    return any(_has_events(table) for table in _tables_in(path))
+    """Whether a path is a folder with at least one CUPTI activity table."""
+    return path.is_dir() and any(_has_events(table) for table in _tables_in(path))
 
 
 def load_cupti_csv(path: Path, rank: int, on_read: Callable[[int], object] | None = None) -> Trace:

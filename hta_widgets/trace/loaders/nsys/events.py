@@ -88,6 +88,7 @@ _MEMORY = {
 _SYNC = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 
 _DRIVER_NAME = re.compile(r"cu[A-Z]")
+"""Start of the calls of the driver API; those of the runtime API start with ``cuda``."""
 _OPERATOR_FIELDS = re.compile(r", (?:(?:op_id|seq) = -?\d|sizes = \[)")
 _BARE_OPERATOR = re.compile(r"(?:aten|c10d)::\w+(?:\.\w+)?")
 
@@ -172,7 +173,8 @@ class NsysEvents:
 
     def _add_syncs(self, rows: ColumnBlock) -> None:
         syncs = self._timed(rows)
-        self._add_on_gpu(Kind.SYNC, syncs, map(sync_name, syncs["syncType"].tolist()))
+        names = (_SYNC.get(each, "Unknown Sync") for each in syncs["syncType"].tolist())
+        self._add_on_gpu(Kind.SYNC, syncs, names)
 
     def _add_calls(self, rows: ColumnBlock) -> None:
         is_call = np.isin(rows["eventClass"], (_RUNTIME_CALL, _DRIVER_CALL, MISSING))
@@ -182,7 +184,7 @@ class NsysEvents:
         names = [without_version[text] for text in texts]
         is_driver = calls["eventClass"] == _DRIVER_CALL
         for row in np.flatnonzero(calls["eventClass"] == MISSING).tolist():
-            is_driver[row] = is_driver_call(names[row])
+            is_driver[row] = _DRIVER_NAME.match(names[row]) is not None
         kind = np.where(is_driver, Kind.DRIVER, Kind.RUNTIME).astype(np.int8)
         self._add_on_cpu(kind, calls, names, ids(calls["correlationId"]))
         self._calls.append({name: calls[name] for name in _OF_THREAD})
@@ -365,19 +367,9 @@ def memset_name(memory: int) -> str:
     return "Memset" if memory == MISSING else f"Memset ({_MEMORY.get(memory, 'Unknown')})"
 
 
-def sync_name(sync_type: int) -> str:
-    """Name of a synchronization."""
-    return _SYNC.get(sync_type, "Unknown Sync")
-
-
 def graph_name(number: int) -> str:
     """Name of a CUDA graph that was recorded as a whole."""
     return "CUDA graph" if number == MISSING else f"CUDA graph {number}"
-
-
-def is_driver_call(name: str) -> bool:
-    """Whether a call belongs to the driver API (``cu...``), not the runtime API (``cuda...``)."""
-    return _DRIVER_NAME.match(name) is not None
 
 
 def operator_name(text: str) -> str | None:

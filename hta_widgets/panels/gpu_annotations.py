@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import pandas as pd
 from traitlets import Int, default
 
 from hta_widgets.analyses.gpu_annotations import TIMES, GpuAnnotations, On, gpu_annotations
-from hta_widgets.analyses.time.modules import recorded_calls
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.gpu_annotations import gpu_annotations as figure
 from hta_widgets.figures.selected_operators import SelectedOperators
@@ -18,7 +16,6 @@ from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.table import SELECTS
 from hta_widgets.panels.base.traits import LabelledEnum
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 
 
@@ -32,10 +29,12 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
     tab = "operators"
     place = 4
     title = "User annotations"
+    listed = "annotations"
     follows = ("operators", *TIME_FIELDS)
     table_selects: ClassVar = {**SELECTS, "annotation": "operators"}
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
+    needs_calls = "annotations"
 
     on: On = parameter(
         LabelledEnum({"gpu": "GPU", "cpu": "CPU"}), Choice("Time on", of_gpu_work=True)
@@ -48,12 +47,6 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
     @default("on")
     def _usual_on(self) -> On:
         return "gpu" if self._shows_gpu_work() else "cpu"
-
-    @classmethod
-    def concerns(cls, job: Job) -> bool:
-        """Whether any annotation was recorded, on the CPU or on the GPU."""
-        recorded = job.reduce(recorded_calls, job.ranks) if super().concerns(job) else {}
-        return any(each.annotations for each in recorded.values())
 
     def analyse(self, ranks: list[int]) -> GpuAnnotations:
         """Sum up the annotations of the ranks."""
@@ -69,10 +62,6 @@ class AnnotationsPanel(Panel[GpuAnnotations]):
             selected=SelectedOperators(self.selection.operators),
         )
         return {f"User annotations with the most {self.on.upper()} time": drawn}
-
-    def tabulate(self, result: GpuAnnotations) -> pd.DataFrame:
-        """List the annotations, those with the most time first."""
-        return result.annotations
 
     def nothing_to_show(self, result: GpuAnnotations) -> str | None:
         """Explain an empty panel: no annotations, or none that launched GPU work."""

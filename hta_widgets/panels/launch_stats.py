@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-import pandas as pd
 from traitlets import Bool, Float
 
 from hta_widgets.analyses.launch_stats import (
@@ -33,6 +32,7 @@ class LaunchStatsPanel(Panel[LaunchStats]):
     tab = "idle"
     place = 3
     title = "Launch statistics"
+    listed = "worst"
     table_names = TYPE_WORDS
     needs = (Recorded.KERNELS,)
     needs_gpu_work = True
@@ -75,10 +75,6 @@ class LaunchStatsPanel(Panel[LaunchStats]):
             "Long launch delays": launch_histogram(result, LAUNCH_DELAY_OUTLIERS),
             "Operations by launch API": launches_by_api(result),
         }
-
-    def tabulate(self, result: LaunchStats) -> pd.DataFrame:
-        """List the slowest launches."""
-        return result.worst
 
     def nothing_to_show(self, result: LaunchStats) -> str | None:
         """Explain an empty panel: no launches."""

@@ -12,7 +12,6 @@ from hta_widgets.analyses.modules.analysis import WEIGHTS
 from hta_widgets.analyses.modules.nodes import Merge
 from hta_widgets.analyses.modules.nodes import Source as ModuleSource
 from hta_widgets.analyses.modules.rank_sums import COSTS
-from hta_widgets.analyses.time.modules import recorded_calls
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.modules import modules as figure
 from hta_widgets.panels.base.controls import Choice, Slider
@@ -20,7 +19,6 @@ from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 
 Weight: TypeAlias = Literal["gpu", "cpu", "idle", "exposed"]
@@ -58,6 +56,7 @@ class ModulesPanel(Panel[ModuleTree]):
     any_number_of_ranks = True
     table_selects: ClassVar = {"path": "modules"}
     needs = (Recorded.KERNELS, Recorded.OPERATORS)
+    needs_calls = "modules"
 
     weight: Weight = parameter(
         LabelledEnum(
@@ -85,12 +84,6 @@ class ModulesPanel(Panel[ModuleTree]):
     @default("weight")
     def _usual_weight(self) -> Weight:
         return "gpu" if self._shows_gpu_work() else "cpu"
-
-    @classmethod
-    def concerns(cls, job: Job) -> bool:
-        """Whether any module, or any annotation of the program, was recorded."""
-        recorded = job.reduce(recorded_calls, job.ranks) if super().concerns(job) else {}
-        return any(each.modules for each in recorded.values())
 
     def analyse(self, ranks: list[int]) -> ModuleTree:
         """Sum up the modules of the ranks."""

@@ -8,7 +8,6 @@ import pandas as pd
 from traitlets import Int
 
 from hta_widgets.analyses.roofline import Peak, Roofline, over_ranks, roofline
-from hta_widgets.analyses.time.modules import recorded_calls
 from hta_widgets.figures import roofline as figures
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.selected_operators import SelectedOperators
@@ -17,7 +16,6 @@ from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 
 Listed: TypeAlias = Literal["operators", "uncounted", "devices"]
@@ -38,6 +36,7 @@ class RooflinePanel(Panel[Roofline]):
         "percent_of_peak": "% of peak",
     }
     needs = (Recorded.KERNELS, Recorded.OPERATORS)
+    needs_calls = "shapes"
     needs_gpu_work = True
     any_number_of_ranks = True
 
@@ -50,12 +49,6 @@ class RooflinePanel(Panel[Roofline]):
     )
     """Contents of the table: operators by shape, kernels that are not counted, or the GPUs with
     their MFU."""
-
-    @classmethod
-    def concerns(cls, job: Job) -> bool:
-        """Whether shapes were recorded; nothing can be counted without them."""
-        recorded = job.reduce(recorded_calls, job.ranks) if super().concerns(job) else {}
-        return any(each.shapes for each in recorded.values())
 
     def analyse(self, ranks: list[int]) -> Roofline:
         """Compare the operators of the ranks with their GPUs."""

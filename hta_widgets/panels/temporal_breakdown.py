@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import pandas as pd
 from traitlets import Bool
 
 from hta_widgets.analyses.temporal_breakdown import TemporalBreakdown, temporal_breakdown
@@ -24,6 +23,7 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
     tab = "ranks"
     place = 3
     title = "Temporal breakdown"
+    listed = "ranks"
     follows = TIME_FIELDS
     any_number_of_ranks = True
     table_of_all = True
@@ -49,10 +49,6 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
         shown = self.of_all_ranks(result)
         figure = draw_gpu_time(shown, selected=self.ranks, as_percent=self.as_percent)
         return {"GPU time by activity": figure}
-
-    def tabulate(self, result: TemporalBreakdown) -> pd.DataFrame:
-        """List the GPUs."""
-        return result.ranks
 
     def nothing_to_show(self, result: TemporalBreakdown) -> str | None:
         """Explain an empty panel: no GPU work."""

@@ -23,6 +23,7 @@ from traitlets import Bool, Bunch, Int, List, TraitError, TraitType, observe, va
 
 from hta_widgets.analyses.plain_text import bounded, csv_of, with_notices
 from hta_widgets.analyses.roofline.vendor import words_of
+from hta_widgets.analyses.time.modules import recorded_calls
 from hta_widgets.errors import HtaWidgetsError, ParameterError, reason
 from hta_widgets.export.csv_file import write_csv
 from hta_widgets.figures.base.drawing import Drawing
@@ -193,6 +194,9 @@ class Panel(DrawnWidget, Generic[ResultT]):
     needs_communication: ClassVar[bool] = False
     """Whether it says nothing of jobs that do not communicate, such as a single GPU."""
 
+    needs_calls: ClassVar[str] = ""
+    """The field of `RecordedCalls` without which it has nothing to show, such as ``shapes``."""
+
     any_number_of_ranks: ClassVar[bool] = False
     """Whether the analysis needs one rank at a time, so that it can show all ranks of a big job."""
 
@@ -226,7 +230,12 @@ class Panel(DrawnWidget, Generic[ResultT]):
         """Whether the panel applies to a job; dashboards leave out panels that do not."""
         has_gpu_work = not cls.needs_gpu_work or job.has_gpu_work()
         communicates = not cls.needs_communication or job.may_communicate()
-        return has_gpu_work and communicates and job.holds(*cls.needs)
+        if not (has_gpu_work and communicates and job.holds(*cls.needs)):
+            return False
+        if not cls.needs_calls:
+            return True
+        recorded = job.reduce(recorded_calls, job.ranks).values()
+        return any(getattr(each, cls.needs_calls) for each in recorded)
 
     def analyse(self, ranks: list[int]) -> ResultT:
         """Run the analysis on some ranks; an empty list means all."""
@@ -237,7 +246,7 @@ class Panel(DrawnWidget, Generic[ResultT]):
         return {}
 
     def tabulate(self, result: ResultT) -> pd.DataFrame:
-        """Return the data table of a result: by default that which the parameter `listed` names."""
+        """Return the data table of a result: by default that which `listed` names."""
         table: pd.DataFrame = getattr(result, self.listed)
         return table
 

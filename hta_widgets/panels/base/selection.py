@@ -331,12 +331,8 @@ class Selection(SharedModel):
             raise TraitError(str(UnknownRankError.from_ranks(chosen, sorted(known))))
         return chosen
 
-    @validate("steps")
-    def _ascending_steps(self, proposal: dict[str, Any]) -> tuple[int, ...]:
-        return tuple(sorted(set(proposal["value"])))
-
-    @validate("operators", "shapes", "modules")
-    def _sorted_names(self, proposal: dict[str, Any]) -> tuple[str, ...]:
+    @validate("steps", "operators", "shapes", "modules")
+    def _sorted(self, proposal: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(sorted(set(proposal["value"])))
 
     @validate("phase")

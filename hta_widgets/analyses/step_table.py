@@ -11,7 +11,7 @@ import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET_CLASSES, CLASS_OF
 from hta_widgets.analyses.budget.device_steps import GAPS, HostGaps, host_gaps
-from hta_widgets.analyses.collectives.analysis import rank_splits
+from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS, Partition, RankSplit
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.causes import CAUSE_NAMES

@@ -20,8 +20,7 @@ import pandas as pd
 
 from hta_widgets.analyses.budget.device_steps import calls_around
 from hta_widgets.analyses.launch_facts import launch_facts
-from hta_widgets.analyses.roofline import roofline
-from hta_widgets.analyses.roofline.analysis import operator_label, over_ranks
+from hta_widgets.analyses.roofline import operator_label, over_ranks, roofline
 from hta_widgets.analyses.roofline.counted import IN_GRAPHS, REASONS
 from hta_widgets.analyses.roofline.formulas import ATTENTION, MOVING, PRODUCTS, inputs_of
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA

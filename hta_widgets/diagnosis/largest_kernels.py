@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.roofline.analysis import operators_by_shape
+from hta_widgets.analyses.roofline import operators_by_shape
 from hta_widgets.analyses.roofline.counted import counted_kernels
 from hta_widgets.analyses.roofline.peaks import devices_of
 from hta_widgets.analyses.time.rows import records

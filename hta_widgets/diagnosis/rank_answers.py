@@ -9,7 +9,7 @@ import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps, loading_calls
 from hta_widgets.analyses.budget.idle_gaps import HEAD, TAIL, gaps_of, owned_time
-from hta_widgets.analyses.collectives.analysis import rank_splits
+from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.server_steps import main_phase, phases_of
 from hta_widgets.analyses.time.calls import calls_of

@@ -9,8 +9,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.memory_use import MemoryUse
-from hta_widgets.analyses.memory_use.analysis import device_name
+from hta_widgets.analyses.memory_use import MemoryUse, device_name
 from hta_widgets.analyses.memory_use.owners import CATEGORIES, NO_BLOCKS
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.roofline import Peak
-from hta_widgets.analyses.roofline.analysis import operator_label
+from hta_widgets.analyses.roofline import operator_label
+from hta_widgets.analyses.roofline.peaks import Peak
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.style import (

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 import pandas as pd
 from traitlets import Int, default
 
-from hta_widgets.analyses.memory_use import CPU, MemoryUse, may_record_memory, memory_use
-from hta_widgets.analyses.memory_use.analysis import device_name
+from hta_widgets.analyses.memory_use import MemoryUse, device_name, may_record_memory, memory_use
+from hta_widgets.analyses.memory_use.recorded import CPU
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.memory_use import OwnerColumn, alive_at_peak, memory_curve, memory_lines

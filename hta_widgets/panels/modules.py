@@ -7,8 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 import pandas as pd
 from traitlets import Int, default
 
-from hta_widgets.analyses.modules import ModuleTree, module_totals, modules, time_by_phase
-from hta_widgets.analyses.modules.analysis import WEIGHTS
+from hta_widgets.analyses.modules import WEIGHTS, ModuleTree, module_totals, modules, time_by_phase
 from hta_widgets.analyses.modules.nodes import Merge
 from hta_widgets.analyses.modules.nodes import Source as ModuleSource
 from hta_widgets.analyses.modules.rank_sums import COSTS

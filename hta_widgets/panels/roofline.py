@@ -7,7 +7,8 @@ from typing import ClassVar, Literal, TypeAlias
 import pandas as pd
 from traitlets import Int
 
-from hta_widgets.analyses.roofline import Peak, Roofline, over_ranks, roofline
+from hta_widgets.analyses.roofline import Roofline, over_ranks, roofline
+from hta_widgets.analyses.roofline.peaks import Peak
 from hta_widgets.figures import roofline as figures
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.selected_operators import SelectedOperators

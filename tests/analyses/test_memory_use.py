@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.memory_use import CPU, memory_use
+from hta_widgets.analyses.memory_use import memory_use
+from hta_widgets.analyses.memory_use.recorded import CPU
 from hta_widgets.errors import UnknownRankError
 from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import traces_or_skip

@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.collectives import collectives
-from hta_widgets.analyses.collectives.analysis import rank_splits
+from hta_widgets.analyses.collectives import collectives, rank_splits
 from hta_widgets.analyses.communication.partition import PARTS, Partition, RankSplit
 from tests.analyses import generated_jobs
 from tests.analyses.collective_jobs import ddp, open_job, pipeline, write_job

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets.analyses.roofline import over_ranks, peak_of, roofline
+from hta_widgets.analyses.roofline import over_ranks, roofline
 from hta_widgets.analyses.roofline.formulas import COMPUTING, NEEDS_VALUES
+from hta_widgets.analyses.roofline.peaks import peak_of
 from hta_widgets.trace.loaders.kineto.side_tables import COSTED_BY_VALUES
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.test_roofline_formulas import HALF

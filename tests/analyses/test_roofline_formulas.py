@@ -7,9 +7,8 @@ from math import prod
 
 import pytest
 
-from hta_widgets.analyses.roofline import peak_of
 from hta_widgets.analyses.roofline.formulas import Cost, formula_of, inputs_of
-from hta_widgets.analyses.roofline.peaks import PEAKS
+from hta_widgets.analyses.roofline.peaks import PEAKS, peak_of
 
 HALF = "c10::BFloat16"
 

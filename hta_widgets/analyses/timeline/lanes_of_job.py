@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
-from hta_widgets.analyses.collectives.analysis import rank_splits
+from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.timeline.added import (
     LANE_KINDS,

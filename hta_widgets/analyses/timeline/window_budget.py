@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
-from hta_widgets.analyses.collectives.analysis import rank_splits
+from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.selection import WindowNs, checked_window
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import CLASS_OF
-from hta_widgets.analyses.collectives.analysis import rank_splits
+from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.modules import of_classes
 from hta_widgets.analyses.timeline.lanes import RankLanes

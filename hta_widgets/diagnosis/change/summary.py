@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.budget.device_steps import GAPS
-from hta_widgets.analyses.collectives.analysis import rank_splits
+from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS
-from hta_widgets.analyses.memory_use.analysis import may_record_memory
+from hta_widgets.analyses.memory_use import may_record_memory
 from hta_widgets.analyses.memory_use.recorded import recorded_memory
 from hta_widgets.diagnosis.analysis import diagnosis
 from hta_widgets.diagnosis.change.time_spent import KEYS, TimeSpent, kept_name, time_spent

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.collectives.analysis import job_waits
+from hta_widgets.analyses.collectives import job_waits
 from hta_widgets.analyses.collectives.waits import Waits
 from hta_widgets.analyses.communication.kernels import P2P, Series
 from hta_widgets.analyses.communication.matching import Matches

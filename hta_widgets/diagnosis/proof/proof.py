@@ -15,7 +15,7 @@ import pandas as pd
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps
 from hta_widgets.analyses.clocks.aligned import on_common_clock
-from hta_widgets.analyses.collectives.analysis import rank_splits
+from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Int64Array

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.roofline import roofline
-from hta_widgets.analyses.roofline.analysis import (
+from hta_widgets.analyses.roofline import (
     operator_label,
     over_ranks,
     records_shapes,
+    roofline,
     roofline_finding,
 )
 from hta_widgets.analyses.roofline.vendor import words_of

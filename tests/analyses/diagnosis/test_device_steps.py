@@ -7,7 +7,7 @@ from hypothesis import given
 
 from hta_widgets import diagnose
 from hta_widgets.analyses.budget.device_steps import GAPS, device_steps
-from hta_widgets.analyses.collectives.analysis import rank_splits
+from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.time import patterns
 from hta_widgets.diagnosis.facts.step_facts import step_facts

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets import diagnose, open_trace
-from hta_widgets.analyses.collectives.analysis import rank_splits
+from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.diagnosis.change.summary import COLUMNS, summary
 from hta_widgets.diagnosis.change.time_spent import first_come, kept_name, time_spent
 from hta_widgets.sample import write_sample

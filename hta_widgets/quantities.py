@@ -143,6 +143,11 @@ def flop_unit(flop: float) -> tuple[int, str]:
     return next((each for each in _FLOP_UNITS if flop >= each[0]), (1, "FLOP"))
 
 
+def capitalised(words: str) -> str:
+    """The same words as the beginning of a sentence; unlike `str.capitalize`, keeps capitals."""
+    return words[:1].upper() + words[1:]
+
+
 def counted(count: float, noun: str, plural: str = "") -> str:
     """Write a count with its noun in the singular, or the plural if that is not the noun with an s.
 

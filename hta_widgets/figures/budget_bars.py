@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.budget.classes import BUDGET
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
-from hta_widgets.figures.base.rank_bars import SELECT_RANKS
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,
     axis,
@@ -35,7 +34,6 @@ _TYPICAL_RANKS: Final = 3  # at each end and around the median, if there are mor
 _ROOM_ABOVE: Final = 1.05
 _LEGEND_HEIGHT: Final = 48
 _RING: Final = {"line": {"width": 2, "color": "#0072B2"}}
-_SELECT_STEPS: Final = {"select": "steps"}
 
 
 def rank_budgets(
@@ -50,7 +48,7 @@ def rank_budgets(
     runs = _shown_runs(len(table), np.flatnonzero(table["rank"].isin([*selected])).tolist())
     shown = table.iloc[[place for run in runs for place in run]]
     rows, ticks, count = _rows(runs, [f"rank {rank}" for rank in table["rank"].tolist()])
-    bars = _bars(shown, "rank", meta=SELECT_RANKS, orientation="h", y=rows)
+    bars = _bars(shown, "rank", orientation="h", y=rows)
     row = max(_LEAST_ROW_HEIGHT, min(_ROW_HEIGHT, _MOST_HEIGHT // max(len(table), 1)))
     return drawing(
         bars,
@@ -121,7 +119,7 @@ def step_budgets(
     """
     gap = max(0.3, 1 - 0.1 * len(table))
     numbers = [str(step) if step >= 0 else "GPU span" for step in table["step"].tolist()]
-    bars = _bars(table, "step", meta=_SELECT_STEPS, x=list(range(len(numbers))))
+    bars = _bars(table, "step", x=list(range(len(numbers))))
     return drawing(
         bars,
         barmode="stack",
@@ -170,7 +168,6 @@ def _bars(
     **attributes: Any,  # noqa: ANN401
 ) -> list[PlotlyTrace]:
     """One trace for each class in the table."""
-    numbers = table[key].tolist()
     horizontal = "y" in attributes
     return [
         trace(
@@ -179,9 +176,9 @@ def _bars(
             **attributes,
             **{"x" if horizontal else "y": table[f"{each.name}_ms"].to_numpy(np.float64)},
             marker=class_marker(each.name),
-            customdata=objects([[number] for number in numbers]),
             hovertemplate=f"{key} %{{customdata[0]}}: {each.short} "
             f"%{{{'x' if horizontal else 'y'}:.3~r}} ms<extra></extra>",
+            **selecting(f"{key}s", table[key].tolist()),
         )
         for each in BUDGET
         if f"{each.name}_ms" in table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,8 +37,6 @@ _WIDTH: Final = 56
 _BAR_WIDTH: Final = 0.7
 _ROOM: Final = 0.15
 """Room at each end for the numbers next to the bars, as a share of the axis length."""
-
-_OPENS: Final = {"sets": "opened"}
 
 
 def budgets_of_both(change: Change) -> Drawing:
@@ -93,22 +91,23 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
     room = max(_ROOM * (max(edges) - min(edges)), 1)
     low, high = (min(edges) - room) / unit.ns, (max(edges) + room) / unit.ns
     bars = [
-        _bars([low] * len(paths), [high - low] * len(paths))
-        | {
-            "marker": {"color": "rgba(0, 0, 0, 0)"},  # so that a short bar's whole row is clickable
-            "customdata": paths,
-            "meta": _OPENS,
-            "hovertext": hovers,
-            "hovertemplate": "%{hovertext}<extra></extra>",
-        },
-        _bars([each / unit.ns for each in begins], [each / unit.ns for each in lengths])
-        | {
-            "marker": {"color": looks},
-            "text": [signed(each, duration) for each in deltas],
-            "textposition": "outside",
-            "cliponaxis": False,
-            "hoverinfo": "skip",
-        },
+        _bars(
+            [low] * len(paths),
+            [high - low] * len(paths),
+            marker={"color": "rgba(0, 0, 0, 0)"},  # so that a short bar's whole row is clickable
+            customdata=paths,
+            meta={"sets": "opened"},
+            hovertext=hovers,
+        ),
+        _bars(
+            [each / unit.ns for each in begins],
+            [each / unit.ns for each in lengths],
+            marker={"color": looks},
+            text=[signed(each, duration) for each in deltas],
+            textposition="outside",
+            cliponaxis=False,
+            hoverinfo="skip",
+        ),
     ]
     rings = [
         ring(y0=place - 0.45, y1=place + 0.45)
@@ -126,7 +125,7 @@ def waterfall_bars(change: Change, opened: Opened, *, chosen: tuple[str, ...] = 
     )
 
 
-def _bars(begins: ArrayLike, lengths: ArrayLike) -> PlotlyTrace:
+def _bars(begins: ArrayLike, lengths: ArrayLike, **attributes: Any) -> PlotlyTrace:  # noqa: ANN401
     return trace(
         "bar",
         orientation="h",
@@ -134,6 +133,7 @@ def _bars(begins: ArrayLike, lengths: ArrayLike) -> PlotlyTrace:
         y=np.arange(np.size(begins)),
         base=np.array(begins, dtype=np.float64),
         x=np.array(lengths, dtype=np.float64),
+        **attributes,
     )
 
 

@@ -13,8 +13,8 @@ import pandas as pd
 
 from hta_widgets.analyses.collectives import Collectives
 from hta_widgets.analyses.time.rows import Row, records
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
-from hta_widgets.figures.base.rank_bars import SELECT_RANKS, bars_of_ranks
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting, trace
+from hta_widgets.figures.base.rank_bars import bars_of_ranks
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     NEUTRAL,
@@ -23,8 +23,8 @@ from hta_widgets.figures.base.style import (
     drawing,
     height_for_rows,
     legend_entry,
-    names_axis,
     row_bars,
+    rows_drawing,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import counted, data_size, duration, number, percent, time_unit
@@ -74,14 +74,14 @@ def time_by_kind(result: Collectives, *, num_groups: int = 10) -> Drawing:
     ]
     height = height_for_rows(len(rows))
     legend = [legend_entry(label, name) for name, label in drawn]
-    return drawing(
+    return rows_drawing(
         bars,
+        plot_names(_labels(rows)),
+        axis(f"Kernel time ({unit.symbol})", rangemode="tozero"),
         barmode="stack",
         height=height + _LEGEND_HEIGHT,
         meta={"legend": legend, "height": height},
         showlegend=True,
-        xaxis=axis(f"Kernel time ({unit.symbol})", rangemode="tozero"),
-        yaxis=names_axis(plot_names(_labels(rows))),
     )
 
 
@@ -148,10 +148,8 @@ def _points(table: pd.DataFrame, name: str, place: int, *, is_open: bool) -> Plo
         mode="markers",
         name=f"{name} (waiting included)" if is_open else name,
         marker={"color": color, "size": 8, "symbol": f"{symbol}-open" if is_open else symbol},
-        customdata=[[rank] for rank in table["rank"].tolist()],
-        meta=SELECT_RANKS,
         hovertext=[_kernel_hover(row) for row in records(table)],
-        hovertemplate="%{hovertext}<extra></extra>",
+        **selecting("ranks", table["rank"].tolist()),
     )
 
 

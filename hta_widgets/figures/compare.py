@@ -10,7 +10,7 @@ import pandas as pd
 from hta_widgets.analyses.compare import BOTH, FIRST, SECOND, Compare, by_change
 from hta_widgets.analyses.time.duration_categories import category_label
 from hta_widgets.analyses.time.rows import Row, records
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,
     axis,
@@ -18,12 +18,10 @@ from hta_widgets.figures.base.style import (
     faded_but,
     height_for_rows,
     line_across,
-    names_axis,
     row_bars,
     rows_drawing,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
-from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.quantities import duration, number, percent, signed, time_unit
 from hta_widgets.trace.model.kernels import type_words
@@ -90,18 +88,14 @@ def kernel_changes(
     rows = records(table)
     names = [None if pd.isna(row["name_first"]) else row["name_first"] for row in rows]
     bars = [
-        trace(
-            "bar",
-            x=np.array([rows[place][column] / scale for place in places]),
+        row_bars(
+            np.array([rows[place][column] / scale for place in places]),
+            [_kernel_hover(rows[place], result) for place in places],
             y=np.array(places),
             width=_BAR_WIDTH,
-            orientation="h",
             name=name,
             marker={"color": color, "pattern": {"shape": pattern}},
-            customdata=[[names[place]] for place in places],
-            meta=SELECT_KERNEL,
-            hovertext=[_kernel_hover(rows[place], result) for place in places],
-            hovertemplate="%{hovertext}<extra></extra>",
+            **selecting("kernel", [names[place] for place in places]),
             **_emphasis([names[place] for place in places], selected if selected in names else ""),
         )
         for side, (name, color, pattern) in looks.items()
@@ -155,13 +149,12 @@ def times(result: Compare) -> Drawing:
         for side, name, color in jobs
     ]
     per = f" {result.unit}" if result.unit else ""
-    return drawing(
+    return rows_drawing(
         bars,
+        [_TIME_NAMES[time] for time in table["time"]],
+        axis(f"Time{per} ({unit.symbol})", rangemode="tozero"),
         barmode="group",
-        showlegend=True,
         height=height_for_rows(len(table) + 1),
-        xaxis=axis(f"Time{per} ({unit.symbol})", rangemode="tozero"),
-        yaxis=names_axis([_TIME_NAMES[time] for time in table["time"]]),
     )
 
 
@@ -209,7 +202,6 @@ def _tail_marks(
         mode="markers",
         marker={"color": color, "symbol": symbol, "size": 10},
         hovertext=[_tail_hover(row) for row in records(table)],
-        hovertemplate="%{hovertext}<extra></extra>",
     )
 
 

@@ -10,8 +10,8 @@ import pandas as pd
 
 from hta_widgets.diagnosis.critical_path import CriticalPathTables
 from hta_widgets.diagnosis.replay.critical_path import BOUND_BY, shares
-from hta_widgets.figures.base.drawing import Drawing, objects, trace
-from hta_widgets.figures.base.rank_bars import SELECT_RANKS, rows_of_ranks
+from hta_widgets.figures.base.drawing import Drawing, selecting
+from hta_widgets.figures.base.rank_bars import rows_of_ranks
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     CLASS_INK,
@@ -20,6 +20,7 @@ from hta_widgets.figures.base.style import (
     drawing,
     emphasis,
     height_for_rows,
+    row_bars,
     rows_drawing,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
@@ -45,8 +46,6 @@ _LEAST_PERCENT: Final = 0.01
 _RUNS: Final = ("compute", "copies", "communication", "transfer")
 """Classes of the path in which a GPU operation runs."""
 
-_SELECT_KERNEL: Final = {"select": "kernel"}
-
 
 def path_classes(result: CriticalPathTables) -> Drawing:
     """Draw how much of the path each class takes up, the longest first."""
@@ -55,16 +54,13 @@ def path_classes(result: CriticalPathTables) -> Drawing:
     pairs = zip(table["ns"].tolist(), table["percent"].tolist(), strict=True)
     shares = [f"{duration(ns)} ({percent(share)})" for ns, share in pairs]
     names = table["class"].tolist()
-    bars = trace(
-        "bar",
-        orientation="h",
-        x=(table["ns"] / unit.ns).tolist(),
-        y=list(range(len(names))),
+    bars = row_bars(
+        table["ns"].to_numpy() / unit.ns,
+        names,
         marker={"color": [CLASS_COLORS[LOOK[name]] for name in names], "line": {"width": 0}},
         text=shares,
         textposition="auto",
         insidetextfont={"color": [CLASS_INK.get(LOOK[name], "#FFFFFF") for name in names]},
-        hovertext=names,
         hovertemplate="%{hovertext}: %{text}<extra></extra>",
     )
     title = f"Critical path ({unit.symbol}){_bound_by(result, names)}"
@@ -88,24 +84,19 @@ def kernel_drags(
     names = plot_names(kernels)
     ran = result.pieces[result.pieces["class"].isin(_RUNS)]
     class_of = dict(zip(ran["kernel"].tolist(), ran["class"].tolist(), strict=True))
-    bars = trace(
-        "bar",
-        orientation="h",
-        x=(table["drag_ns"] / unit.ns).tolist(),
-        y=list(range(len(names))),
-        marker={
-            "color": [CLASS_COLORS[LOOK[class_of.get(each, "compute")]] for each in kernels],
-            "line": {"width": 0},
-        },
-        customdata=objects([[kernel] for kernel in kernels]),
-        meta=_SELECT_KERNEL,
-        hovertext=[
+    bars = row_bars(
+        table["drag_ns"].to_numpy() / unit.ns,
+        [
             f"{hover_name(row['kernel'])}<br>saved without its costliest call: "
             f"{duration(row['drag_ns'])}<br>on the path: {duration(row['ns'])} in "
             f"{row['critical_calls']:,} of {counted(row['calls'], 'call')}"
             for row in table.to_dict("records")
         ],
-        hovertemplate="%{hovertext}<extra></extra>",
+        marker={
+            "color": [CLASS_COLORS[LOOK[class_of.get(each, "compute")]] for each in kernels],
+            "line": {"width": 0},
+        },
+        **selecting("kernel", kernels),
         **emphasis([at for at, kernel in enumerate(kernels) if kernel == selected]),
     )
     return rows_drawing([bars], names, axis(f"Saved ({unit.symbol})", rangemode="tozero"))
@@ -125,21 +116,16 @@ def path_over_time(result: CriticalPathTables, *, selected: Collection[int] = ()
     for name in dict.fromkeys(pieces["name"].tolist()):
         mine = pieces[pieces["name"] == name]
         traces.append(
-            trace(
-                "bar",
-                orientation="h",
+            row_bars(
+                mine["ns"].to_numpy() / unit.ns,
+                [f"{row['class']}: {duration(row['ns'])}" for row in mine.to_dict("records")],
                 y=[row_of[rank] for rank in mine["rank"].tolist()],
                 base=((mine["end_ns"] - mine["ns"]) / unit.ns).tolist(),
-                x=(mine["ns"] / unit.ns).tolist(),
                 width=0.8,
                 name=name,
                 marker=class_marker(LOOK[mine["class"].iloc[0]]),
-                customdata=objects([[rank] for rank in mine["rank"].tolist()]),
-                meta=SELECT_RANKS,
-                hovertext=[
-                    f"{row['class']}: {duration(row['ns'])}" for row in mine.to_dict("records")
-                ],
                 hovertemplate="rank %{customdata[0]}<br>%{hovertext}<extra></extra>",
+                **selecting("ranks", mine["rank"].tolist()),
             )
         )
     return drawing(

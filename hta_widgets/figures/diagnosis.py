@@ -14,8 +14,7 @@ from hta_widgets.analyses.time.rows import records
 from hta_widgets.arrays import Float64Array
 from hta_widgets.diagnosis.budget_table import class_of, named_classes
 from hta_widgets.diagnosis.own_time import OwnTime
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
-from hta_widgets.figures.base.rank_bars import SELECT_RANKS
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting, trace
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     CLASS_INK,
@@ -32,7 +31,6 @@ from hta_widgets.figures.base.style import (
     rows_drawing,
 )
 from hta_widgets.figures.base.text import plot_names, plot_text
-from hta_widgets.figures.kernel_breakdown import SELECT_KERNEL
 from hta_widgets.figures.svg.elements import text_width
 from hta_widgets.quantities import NS_PER_MS, duration, number, percent, time_unit
 
@@ -133,7 +131,6 @@ def _part(each: BudgetClass, ns: float, whole_ns: float, noun: str) -> PlotlyTra
         insidetextfont={"color": CLASS_INK.get(each.name, "#FFFFFF")},
         showlegend=not is_labelled,
         hovertext=[f"{each.label}: {said}"],
-        hovertemplate="%{hovertext}<extra></extra>",
     )
 
 
@@ -159,8 +156,7 @@ def fusable_bars(table: pd.DataFrame, *, unit: str) -> Drawing:
             [*map(plot_text, said)],
             name=name,
             marker=marker,
-            customdata=objects([[each or None] for each in table["first_kernel"]]),
-            meta=SELECT_KERNEL,
+            **selecting("kernel", [each or None for each in table["first_kernel"]]),
         )
         for name, values, marker in parts
     ]
@@ -193,10 +189,9 @@ def own_time_cells(
         showscale=False,
         xgap=1,
         ygap=1,
-        customdata=objects([[row.rank] for row in rows]),
-        meta=SELECT_RANKS,
         hovertemplate="%{y}, step %{x}<br>%{z:+.3~r} % compared with the median<br>"
         "own time %{text:,.4~r} ms<extra></extra>",
+        **selecting("ranks", [row.rank for row in rows]),
     )
     least, most = _ROW_HEIGHTS[::-1]
     return drawing(

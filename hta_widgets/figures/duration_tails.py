@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
+import pandas as pd
 
 from hta_widgets.analyses.duration_tails import ALL_RANKS, DurationTails, defined_tails
 from hta_widgets.analyses.time.duration_categories import category_label
 from hta_widgets.analyses.time.rows import Row, records
-from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
 from hta_widgets.figures.base.style import (
     NEUTRAL,
@@ -35,13 +33,6 @@ _LOOKS = {
 """Colour and dash of each category."""
 
 _TICKS = (0.001, 0.01, 0.1, 1, 10, 100)
-
-
-class _Curve(NamedTuple):
-    """Points of the curve of one category, as the columns of `DurationTails.curves` are named."""
-
-    events_percent: Float64Array
-    time_percent: Float64Array
 
 
 def category_shares(result: DurationTails, *, side: str = "") -> Drawing:
@@ -73,12 +64,13 @@ def tail_curves(result: DurationTails, *, side: str = "") -> Drawing:
     The result's percentage is marked. `side` is ``device`` or ``host``; empty draws both.
     """
     names = [row["category"] for row in _of_side(result, side)]
-    curves = _curves(result)
+    curves = dict(iter(result.curves.groupby("category", sort=False)))
     marked = {row["category"]: row for row in defined_tails(result.tails, result.percent)}
     lines = [_line(curves[name], name) for name in names]
     counts = {row["category"]: row["count"] for row in _of_side(result, side)}
     marks = [_mark(marked[name], name, counts[name]) for name in names if name in marked]
-    least = min((float(curve.events_percent[0]) for curve in curves.values()), default=1.0)
+    first = (float(curve["events_percent"].iloc[0]) for curve in curves.values())
+    least = min(first, default=1.0)
     return drawing(
         [*lines, *marks],
         showlegend=True,
@@ -100,16 +92,6 @@ def _of_side(result: DurationTails, side: str) -> list[Row]:
     return [row for row in together if not side or row["side"] == side]
 
 
-def _curves(result: DurationTails) -> dict[str, _Curve]:
-    """The curve of each category."""
-    categories = result.curves["category"].to_numpy(object)
-    points = [result.curves[name].to_numpy(float) for name in _Curve._fields]
-    return {
-        category: _Curve(*(each[categories == category] for each in points))
-        for category in dict.fromkeys(categories.tolist())
-    }
-
-
 def _label(row: Row, side: str) -> str:
     name = category_label(row["category"])
     return name if side else f"{name} ({row['side']})"
@@ -124,12 +106,12 @@ def _share_hover(row: Row) -> str:
     )
 
 
-def _line(curve: _Curve, category: str) -> PlotlyTrace:
+def _line(curve: pd.DataFrame, category: str) -> PlotlyTrace:
     name, (color, dash) = category_label(category), _LOOKS[category]
     return trace(
         "scatter",
-        x=curve.events_percent,
-        y=curve.time_percent,
+        x=curve["events_percent"].to_numpy(float),
+        y=curve["time_percent"].to_numpy(float),
         name=name,
         mode="lines",
         line={"color": color, "dash": dash, "width": 2},
@@ -154,5 +136,4 @@ def _mark(tail: Row, category: str, count: int) -> PlotlyTrace:
         marker={"color": color, "size": 8},
         showlegend=False,
         hovertext=[text],
-        hovertemplate="%{hovertext}<extra></extra>",
     )

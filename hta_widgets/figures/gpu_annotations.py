@@ -7,7 +7,7 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting
 from hta_widgets.figures.base.style import (
     NEUTRAL,
     OVERLAPPED,
@@ -17,11 +17,7 @@ from hta_widgets.figures.base.style import (
     rows_drawing,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
-from hta_widgets.figures.selected_operators import (
-    NO_OPERATORS,
-    SELECT_BY_NAME,
-    SelectedOperators,
-)
+from hta_widgets.figures.selected_operators import NO_OPERATORS, SelectedOperators
 from hta_widgets.quantities import TimeUnit, counted, duration, time_unit
 
 _OWN_COLOR: Final = "#0072B2"
@@ -60,8 +56,7 @@ def gpu_annotations(
     title = "GPU time" if on == "gpu" else "CPU time"
     names = sums.index.tolist()
     clicked = {
-        "customdata": objects([[name] for name in names]),
-        "meta": SELECT_BY_NAME,
+        **selecting("operators", names),
         **emphasis([place for place, name in enumerate(names) if selected.has(name)]),
     }
     return rows_drawing(

@@ -11,15 +11,11 @@ import pandas as pd
 from hta_widgets.analyses.budget.classes import CLASS_LABELS
 from hta_widgets.analyses.time.causes import CODE, idle_cause
 from hta_widgets.arrays import Int64Array
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting
 from hta_widgets.figures.base.rank_bars import BarPart, stacked_time_bars
 from hta_widgets.figures.base.style import CLASS_COLORS, axis, emphasis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import hover_name, plot_names
-from hta_widgets.figures.selected_operators import (
-    NO_OPERATORS,
-    SELECT_BY_NAME,
-    SelectedOperators,
-)
+from hta_widgets.figures.selected_operators import NO_OPERATORS, SelectedOperators
 from hta_widgets.quantities import duration, percent, time_unit
 
 NO_OWNER = "(no CPU call recorded)"
@@ -87,8 +83,7 @@ def idle_owners_by_name(
     title = "Share of idle time (%)" if as_percent else f"Idle time ({unit.symbol})"
     names = [owner or NO_OWNER for owner in owners]
     clicked = {
-        "customdata": objects([[owner or None] for owner in owners]),
-        "meta": SELECT_BY_NAME,
+        **selecting("operators", [owner or None for owner in owners]),
         **emphasis([place for place, owner in enumerate(owners) if selected.has(owner)]),
     }
     return rows_drawing(

@@ -13,13 +13,9 @@ from hta_widgets.analyses.idle_time import IdleTime
 from hta_widgets.analyses.idle_time.gaps import IDLE_SPLIT
 from hta_widgets.analyses.time.rows import Row
 from hta_widgets.arrays import Float64Array
-from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.figures.base.rank_bars import (
-    SELECT_RANKS,
-    BarPart,
-    stacked_time_bars,
-)
-from hta_widgets.figures.base.style import CLASS_COLORS, axis, drawing, height_for_rows, row_bars
+from hta_widgets.figures.base.drawing import Drawing, selecting
+from hta_widgets.figures.base.rank_bars import BarPart, stacked_time_bars
+from hta_widgets.figures.base.style import CLASS_COLORS, axis, row_bars, rows_drawing
 from hta_widgets.quantities import duration, percent, time_unit
 
 STREAMS_AT_MOST = 24
@@ -73,27 +69,14 @@ def idle_time_of_streams(result: IdleTime, *, as_percent: bool = True) -> Drawin
             [_hover(row, label, each) for row, label in zip(rows, labels, strict=True)],
             name=each.name,
             marker=each.marker,
-            customdata=[[None if row["folded"] else row["rank"]] for row in rows],
-            meta=SELECT_RANKS,
+            **selecting("ranks", [None if row["folded"] else row["rank"] for row in rows]),
         )
         for each in _SERIES
         if not each.only_where_any or _column(rows, each.column).any()
     ]
     title = "Share of idle time (%)" if as_percent else f"Idle time ({unit.symbol})"
     limits = {"range": [0, 100]} if as_percent else {"rangemode": "tozero"}
-    return drawing(
-        bars,
-        barmode="stack",
-        height=height_for_rows(len(rows)),
-        xaxis=axis(title, **limits),
-        yaxis=axis(
-            tickvals=list(range(len(labels))),
-            ticktext=labels,
-            range=[len(labels) - 0.5, -0.5],
-            showgrid=False,
-            ticks="",
-        ),
-    )
+    return rows_drawing(bars, labels, axis(title, **limits), barmode="stack")
 
 
 def _by_part(table: pd.DataFrame, keys: list[str]) -> dict[str, NDArray[Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, totals_over_ranks
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.arrays import Float64Array
-from hta_widgets.figures.base.drawing import Drawing, trace
+from hta_widgets.figures.base.drawing import Drawing, selecting, trace
 from hta_widgets.figures.base.rank_bars import bars_of_ranks
 from hta_widgets.figures.base.style import (
     NEUTRAL,
@@ -21,10 +21,9 @@ from hta_widgets.figures.base.style import (
     type_color,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
-from hta_widgets.quantities import counted, duration, percent, time_unit
+from hta_widgets.quantities import capitalised, counted, duration, percent, time_unit
 from hta_widgets.trace.model.kernels import type_words
 
-SELECT_KERNEL = {"select": "kernel"}
 PIES_AT_MOST = 4
 LEGEND_WIDTH = 32
 SLICE_EDGE = "rgba(127, 127, 127, 0.5)"
@@ -33,7 +32,7 @@ SLICE_EDGE = "rgba(127, 127, 127, 0.5)"
 def kernel_types(result: KernelBreakdown, *, as_pie: bool = False) -> Drawing:
     """Draw the busy time by combination of kernel types, summed over ranks."""
     table = result.types
-    names = [_capitalised(type_words(name)) for name in table["kernel_type"]]
+    names = [capitalised(type_words(name)) for name in table["kernel_type"]]
     colors = [type_color(name) for name in table["kernel_type"]]
     hover = [
         f"{name}<br>{duration(ns)}, {percent(share)} of the busy time"
@@ -67,8 +66,7 @@ def top_kernels(
         time_ns / unit.ns,
         [_kernel_hover(row) for row in rows],
         marker={"color": [_color(row) for row in rows]},
-        customdata=[[None if row["folded"] else row["name"]] for row in rows],
-        meta=SELECT_KERNEL,
+        **selecting("kernel", [None if row["folded"] else row["name"] for row in rows]),
         **emphasis([place for place, row in enumerate(rows) if row["name"] in selected]),
     )
     return rows_drawing(
@@ -157,12 +155,8 @@ def _label(row: Row) -> str:
 
 def _kernel_hover(row: Row) -> str:
     name = hover_name(str(row["name"])) if not row["folded"] else _label(row)
-    words = _capitalised(type_words(row["kernel_type"]))
+    words = capitalised(type_words(row["kernel_type"]))
     return f"{name}<br>{words}: {duration(row['sum_ns'])} in {_launches(row)}"
-
-
-def _capitalised(words: str) -> str:
-    return words[0].upper() + words[1:]
 
 
 def _launches(row: Row) -> str:
@@ -181,7 +175,6 @@ def _pie(labels: list[str], values: Float64Array, colors: list[str], hover: list
         textposition="inside",
         insidetextorientation="horizontal",
         hovertext=hover,
-        hovertemplate="%{hovertext}<extra></extra>",
     )
     return drawing(
         [pie],

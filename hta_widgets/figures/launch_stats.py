@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,35 +21,32 @@ from hta_widgets.figures.base.style import (
     axis,
     count_axis,
     drawing,
+    row_bars,
     rows_drawing,
 )
 from hta_widgets.figures.base.text import plot_name, plot_names
-from hta_widgets.quantities import duration, time_unit
+from hta_widgets.quantities import capitalised, duration, time_unit
 from hta_widgets.trace.model.kernels import type_words
 
 _NOTE_HEIGHT = 90
 """Height of a histogram that has nothing to count, and says so."""
 
 
-class _Words(NamedTuple):
-    """Words of a histogram, with places for the unit and the cutoff."""
-
-    quantity: str
-    none: str
-
-
 _WORDS = {
-    SHORT_KERNELS: _Words(
+    SHORT_KERNELS: (
         "Launch call duration ({unit}), up to {cutoff}",
         "No launch call takes longer than its GPU work<br>(calls up to {cutoff})",
     ),
-    RUNTIME_OUTLIERS: _Words(
-        "Launch call duration ({unit}), above {cutoff}", "No launch call is longer than {cutoff}"
+    RUNTIME_OUTLIERS: (
+        "Launch call duration ({unit}), above {cutoff}",
+        "No launch call is longer than {cutoff}",
     ),
-    LAUNCH_DELAY_OUTLIERS: _Words(
-        "Launch delay ({unit}), above {cutoff}", "No launch delay is longer than {cutoff}"
+    LAUNCH_DELAY_OUTLIERS: (
+        "Launch delay ({unit}), above {cutoff}",
+        "No launch delay is longer than {cutoff}",
     ),
 }
+"""What a histogram shows, and what one without calls says."""
 
 
 def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
@@ -66,7 +62,7 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
     start_ns, end_ns, counts = _bins(result.distributions, distribution)
     unit = time_unit(end_ns.max(initial=0))
     said = {"unit": unit.symbol, "cutoff": duration(cutoff_ns)}
-    words = _Words(*(text.format(**said) for text in _WORDS[distribution]))
+    quantity, none = (text.format(**said) for text in _WORDS[distribution])
     start, end = start_ns / unit.ns, end_ns / unit.ns
     bar = trace(
         "bar",
@@ -80,7 +76,6 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
                 start.tolist(), end.tolist(), counts.tolist(), strict=True
             )
         ],
-        hovertemplate="%{hovertext}<extra></extra>",
     )
     return drawing(
         [bar],
@@ -88,12 +83,12 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
         showlegend=False,
         bargap=0,
         xaxis=axis(
-            words.quantity,
+            quantity,
             rangemode="nonnegative",  # otherwise a single bar would be centred on 0
             visible=counts.size > 0,
         ),
         yaxis=count_axis("Calls", counts.max(initial=0), visible=counts.size > 0),
-        **({} if counts.size else {"annotations": [_note(words.none)]}),
+        **({} if counts.size else {"annotations": [_note(none)]}),
     )
 
 
@@ -145,20 +140,17 @@ def _launched(table: pd.DataFrame) -> dict[str, dict[str, tuple[int, int]]]:
 def _bar_of_type(
     launched: dict[str, tuple[int, int]], kernel_type: str, apis: list[str], calls: Counter[str]
 ) -> PlotlyTrace:
-    words = type_words(kernel_type)
-    return trace(
-        "bar",
-        x=np.array([operations for operations, _ in launched.values()]),
-        y=np.array([apis.index(api) for api in launched]),
-        orientation="h",
-        name=words[0].upper() + words[1:],
-        marker={"color": TYPE_COLORS[kernel_type]},
-        hovertext=[
-            f"{plot_name(api)}<br>Calls: {calls[api]:,}<br>{words[0].upper()}{words[1:]}: "
+    name = capitalised(type_words(kernel_type))
+    return row_bars(
+        np.array([operations for operations, _ in launched.values()]),
+        [
+            f"{plot_name(api)}<br>Calls: {calls[api]:,}<br>{name}: "
             f"{operations:,}, {duration(ns)} on the GPU"
             for api, (operations, ns) in launched.items()
         ],
-        hovertemplate="%{hovertext}<extra></extra>",
+        y=np.array([apis.index(api) for api in launched]),
+        name=name,
+        marker={"color": TYPE_COLORS[kernel_type]},
     )
 
 

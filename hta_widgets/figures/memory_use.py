@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ import pandas as pd
 from hta_widgets.analyses.memory_use import MemoryUse, device_name
 from hta_widgets.analyses.memory_use.owners import CATEGORIES, NO_BLOCKS
 from hta_widgets.analyses.time.rows import Row, records
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
+from hta_widgets.figures.base.drawing import Drawing, selecting
 from hta_widgets.figures.base.step_lines import STRIPS_AT_MOST, StepLine, StepLines, step_lines
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
@@ -20,10 +20,9 @@ from hta_widgets.figures.base.style import (
     TYPE_COLORS,
     axis,
     bar_marker,
-    drawing,
     height_for_rows,
-    names_axis,
     row_bars,
+    rows_drawing,
 )
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.intervals import Times
@@ -36,7 +35,7 @@ RESERVED: Final = NEUTRAL
 ALLOCATED: Final = TYPE_COLORS["MEMORY"]
 UNOWNED: Final = {"caller": "(no operator)", "module": "(no module)"}
 
-_SELECT: Final = {"caller": {"select": "operators"}, "module": {"select": "modules"}}
+_SELECTS: Final = {"caller": "operators", "module": "modules"}
 _MARKERS: Final = {
     "before the recording": bar_marker(NEUTRAL, "/"),
     "temporary": bar_marker(CLASS_COLORS["late_launching"]),
@@ -93,21 +92,29 @@ def alive_at_peak(
     unit, symbol = data_unit(float(sizes.to_numpy().sum(axis=1).max(initial=0)))
     labels = [owner or _unowned(sizes.loc[[owner]].sum(), by) for owner in owners]
     bars = [
-        _bars(
-            _Part(category, by, sizes[category].tolist(), blocks[category].tolist()),
-            owners,
-            whole,
-            unit,
+        row_bars(
+            sizes[category].to_numpy() / unit,
+            [
+                f"{hover_name(owner or UNOWNED[by])}<br>{category}: {data_size(size)}, "
+                f"{percent(100 * size / whole)} of the peak"
+                + (f", in {counted(count, 'block')}" if count else "")
+                for owner, size, count in zip(
+                    owners, sizes[category].tolist(), blocks[category].tolist(), strict=True
+                )
+            ],
+            name=category.capitalize(),
+            marker=_MARKERS[category],
+            **selecting(_SELECTS[by], owners),
         )
         for category in CATEGORIES
         if category in sizes.columns
     ]
-    return drawing(
+    return rows_drawing(
         bars,
+        plot_names(labels),
+        axis(f"Allocated at the peak ({symbol})", rangemode="tozero"),
         barmode="stack",
         height=height_for_rows(len(owners)) + _LEGEND_HEIGHT,
-        xaxis=axis(f"Allocated at the peak ({symbol})", rangemode="tozero"),
-        yaxis=names_axis(plot_names(labels)),
         showlegend=True,
     )
 
@@ -119,31 +126,6 @@ def _unowned(sizes: pd.Series[int], by: OwnerColumn) -> str:
 
 
 _LEGEND_HEIGHT: Final = 24
-
-
-class _Part(NamedTuple):
-    """Bars of one category."""
-
-    category: str
-    by: OwnerColumn
-    sizes: list[int]
-    blocks: list[int]
-
-
-def _bars(part: _Part, owners: list[str], whole: int, unit: int) -> PlotlyTrace:
-    return row_bars(
-        np.array(part.sizes) / unit,
-        [
-            f"{hover_name(owner or UNOWNED[part.by])}<br>{part.category}: {data_size(size)}, "
-            f"{percent(100 * size / whole)} of the peak"
-            + (f", in {counted(count, 'block')}" if count else "")
-            for owner, size, count in zip(owners, part.sizes, part.blocks, strict=True)
-        ],
-        name=part.category.capitalize(),
-        marker=_MARKERS[part.category],
-        customdata=objects([[owner] for owner in owners]),
-        meta=_SELECT[part.by],
-    )
 
 
 def _lines_of(row: Row, time_ns: Times, curve: pd.DataFrame, *, name_rank: bool) -> list[StepLine]:

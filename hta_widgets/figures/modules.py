@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 
 from hta_widgets.analyses.time.modules import PHASES
 from hta_widgets.arrays import Int64Array
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting
 from hta_widgets.figures.base.style import PHASE_COLORS, axis, emphasis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.quantities import counted, duration, percent, time_unit
@@ -98,19 +98,20 @@ def _rows(
     largest = sorted(candidates, key=lambda place: -sums[place])[:MOST_ROWS]
     shown = {place for place in largest if sums[place] >= max(SMALL * whole_ns, 1)}
     names, paths, calls = (totals[name].tolist() for name in ("name", "path", "calls"))
-    rows: list[Row] = []
-    _add_below(-1, 0, rows, _Tree(names, paths, calls, by_phase, inside, open_ones, shown))
-    return rows
 
+    def below(place: int, depth: int) -> Iterator[Row]:
+        children = inside.get(place, []) if place in open_ones else []
+        for child in (each for each in children if each in shown):
+            closed = len(inside.get(child, [])) if child not in open_ones else 0
+            label = _INSIDE * depth + names[child] + _CLOSED * (closed > 0)
+            yield Row(paths[child], label, by_phase[child], calls[child], closed)
+            yield from below(child, depth + 1)
+        rest = [each for each in children if each not in shown]
+        if rest and (together := by_phase[rest].sum(axis=0)).any():
+            label = f"{_INSIDE * depth}({len(rest)} smaller)"
+            yield Row("", label, together, sum(calls[each] for each in rest), 0)
 
-class _Tree(NamedTuple):
-    names: list[str]
-    paths: list[str]
-    calls: list[int]
-    by_phase: Int64Array
-    inside: dict[int, list[int]]
-    open_ones: set[int]
-    shown: set[int]
+    return [*below(-1, 0)]
 
 
 def _open(totals: pd.DataFrame, levels: int, selected: Collection[str]) -> set[int]:
@@ -125,27 +126,13 @@ def _open(totals: pd.DataFrame, levels: int, selected: Collection[str]) -> set[i
     return found
 
 
-def _add_below(place: int, depth: int, rows: list[Row], tree: _Tree) -> None:
-    children = tree.inside.get(place, []) if place in tree.open_ones else []
-    for child in (each for each in children if each in tree.shown):
-        closed = len(tree.inside.get(child, [])) if child not in tree.open_ones else 0
-        label = _INSIDE * depth + tree.names[child] + _CLOSED * (closed > 0)
-        rows.append(Row(tree.paths[child], label, tree.by_phase[child], tree.calls[child], closed))
-        _add_below(child, depth + 1, rows, tree)
-    rest = [each for each in children if each not in tree.shown]
-    if rest and (together := tree.by_phase[rest].sum(axis=0)).any():
-        label = f"{_INSIDE * depth}({len(rest)} smaller)"
-        rows.append(Row("", label, together, sum(tree.calls[each] for each in rest), 0))
-
-
 def _bars(phase: str, rows: list[Row], scale: float, hover: list[str]) -> PlotlyTrace:
     return row_bars(
         np.array([row.times[PHASES.index(phase)] for row in rows]) / scale,
         hover,
         name=phase.capitalize(),
         marker={"color": PHASE_COLORS[phase]},
-        customdata=objects([[row.path or None] for row in rows]),
-        meta={"select": "modules"},
+        **selecting("modules", [row.path or None for row in rows]),
     )
 
 

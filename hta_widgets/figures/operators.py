@@ -11,8 +11,7 @@ import pandas as pd
 
 from hta_widgets.analyses.operators.operator_calls import collectives_in
 from hta_widgets.analyses.time.modules import PHASES, SEPARATOR
-from hta_widgets.arrays import Int64Array
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects
+from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.style import PHASE_COLORS, axis, emphasis, row_bars, rows_drawing
 from hta_widgets.figures.base.text import hover_name, plot_names
 from hta_widgets.figures.selected_operators import (
@@ -70,72 +69,55 @@ def operators(
     phase = pd.Index(PHASES).get_indexer(pd.Index(rows["phase"]))
     np.add.at(by_phase, (phase, rows["position"].to_numpy()), rows[shown.column].to_numpy())
     unit = time_unit(float(sums[shown.column].max())) if len(sums) else time_unit(0.0)
-    bars = _Bars(sums.reset_index(), collectives, shown, whole_ns, unit.ns)
-    chosen = [place for place, item in enumerate(bars.items) if selected.has(*item)]
+    sums = sums.reset_index()
+    items = sums[[key for key in ("operator", "input_dims") if key in sums]].to_numpy(dtype=object)
+    texts = [*zip(_heads(sums, collectives), _totals(sums, shown, whole_ns), strict=True)]
     traces = [
-        bars.of_phase(name, times) | emphasis(chosen)
+        row_bars(
+            times / unit.ns,
+            [
+                f"{head}<br>{name.capitalize()}: {duration(ns)}<br>{total}"
+                for (head, total), ns in zip(texts, times.tolist(), strict=True)
+            ],
+            name=name.capitalize(),
+            marker={"color": PHASE_COLORS[name]},
+            customdata=items,
+            meta=SELECT_BY_SHAPE if "input_dims" in sums else SELECT_BY_NAME,
+            **emphasis([place for place, item in enumerate(items) if selected.has(*item)]),
+        )
         for name, times in zip(PHASES, by_phase, strict=True)
         if times.any()
     ]
     return rows_drawing(
         traces,
-        bars.labels(),
+        _labels(sums, collectives),
         axis(f"{shown.title} ({unit.symbol})", rangemode="tozero"),
         barmode="stack",
     )
 
 
-class _Bars:
-    """Bars of some operators, the longest first."""
+def _labels(rows: pd.DataFrame, collectives: list[str]) -> list[str]:
+    """Names, extended so that different rows have different labels."""
+    names = rows["operator"].tolist()
+    short = distinct_names(names, _NAME_WIDTH)
+    parts = zip(names, short, collectives, _short_details(rows), strict=True)
+    return plot_names([_label(*each) for each in parts], _LABEL_WIDTH)
 
-    def __init__(
-        self,
-        rows: pd.DataFrame,
-        collectives: list[str],
-        shown: Weight,
-        whole_ns: int,
-        scale: float,
-    ) -> None:
-        self.names: list[str] = rows["operator"].tolist()
-        by = ["operator", *(["input_dims"] if "input_dims" in rows else [])]
-        self.select = SELECT_BY_SHAPE if "input_dims" in rows else SELECT_BY_NAME
-        self.items: list[list[str]] = rows[by].to_numpy(dtype=object).tolist()
-        self.collectives = collectives
-        self.details = _details(rows)
-        self.short_details = _short_details(rows)
-        self.calls: list[int] = rows["calls"].tolist()
-        self.totals: list[int] = rows[shown.column].tolist()
-        self.shown = shown
-        self.whole_ns = whole_ns
-        self.scale = scale
 
-    def labels(self) -> list[str]:
-        """Names, extended so that different rows have different labels."""
-        short = distinct_names(self.names, _NAME_WIDTH)
-        parts = zip(self.names, short, self.collectives, self.short_details, strict=True)
-        return plot_names([_label(*each) for each in parts], _LABEL_WIDTH)
+def _heads(rows: pd.DataFrame, collectives: list[str]) -> list[str]:
+    """What each row is, for hover texts."""
+    about = zip(rows["operator"].tolist(), collectives, _details(rows), strict=True)
+    return ["<br>".join(hover_name(each) for each in lines if each) for lines in about]
 
-    def of_phase(self, phase: str, times: Int64Array) -> PlotlyTrace:
-        """The bars of one phase."""
-        return row_bars(
-            times / self.scale,
-            [self._hover(place, phase, ns) for place, ns in enumerate(times.tolist())],
-            name=phase.capitalize(),
-            marker={"color": PHASE_COLORS[phase]},
-            customdata=objects(self.items),
-            meta=self.select,
-        )
 
-    def _hover(self, place: int, phase: str, ns: int) -> str:
-        about = (self.collectives[place], self.details[place])
-        details = "".join(f"<br>{hover_name(each)}" for each in about if each)
-        whole = f"{percent(100 * self.totals[place] / self.whole_ns)} of " if self.whole_ns else ""
-        return (
-            f"{hover_name(self.names[place])}{details}<br>{phase.capitalize()}: {duration(ns)}"
-            f"<br>All phases: {duration(self.totals[place])} in "
-            f"{counted(self.calls[place], 'call')}, {whole}{duration(self.whole_ns)} "
-            f"{self.shown.noun}"
-        )
+def _totals(rows: pd.DataFrame, shown: Weight, whole_ns: int) -> list[str]:
+    """The time of each row in all phases, for hover texts."""
+    whole = f"{duration(whole_ns)} {shown.noun}"
+    return [
+        f"All phases: {duration(ns)} in {counted(calls, 'call')}, "
+        f"{f'{percent(100 * ns / whole_ns)} of ' if whole_ns else ''}{whole}"
+        for ns, calls in zip(rows[shown.column].tolist(), rows["calls"].tolist(), strict=True)
+    ]
 
 
 def _label(name: str, short: str, *details: str) -> str:

@@ -16,7 +16,6 @@ from hta_widgets.analyses.rank_overlap.outliers import SHARES, TIMES
 from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.lane_panes import DrawnLanes, Pane, panes_for, side_by_side
-from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows
 from hta_widgets.quantities import time_unit
 
@@ -174,7 +173,7 @@ def _strip_bars(
         name=pane.name,
         marker={"color": pane.color, "line": {"width": 0}},
         customdata=objects(whose)[row],
-        meta=SELECT_RANKS,
+        meta={"select": "ranks"},
         hovertext=np.round(share, 1).astype(str),
         hovertemplate=f"Rank %{{customdata[1]}}<br>{pane.name}: %{{hovertext}} % of the time slice"
         f"<br>{time.hover}",

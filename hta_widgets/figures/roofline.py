@@ -68,7 +68,8 @@ def operator_rates(
     `table` comes from `over_ranks`.
     """
     shown = table[table["flop"] > 0].head(num_operators)
-    bar = _bars(shown, shown["tflops"], "TFLOP/s", TYPE_COLORS["COMPUTATION"], selected)
+    about = _identified(shown, selected)
+    bar = _bars(shown["tflops"], "TFLOP/s", TYPE_COLORS["COMPUTATION"], about)
     return _with_names([bar], shown, axis("TFLOP/s", rangemode="tozero"))
 
 
@@ -84,19 +85,14 @@ def operator_times(
     times = shown["gpu_ns"] / unit.ns
     at_peak = (times * shown["percent_of_peak"].clip(upper=100) / 100).fillna(0.0)
     known = shown["percent_of_peak"].notna()
-    parts = [
-        _bars(shown, at_peak, "Ideal", TYPE_COLORS["COMPUTATION"], selected),
-        _bars(
-            shown,
-            (times - at_peak).where(known, 0.0),
-            "Excess",
-            CLASS_COLORS["transfer"],
-            selected,
-        ),
-        _bars(shown, times.where(~known, 0.0), "Peak not known", NEUTRAL, selected),
-    ]
-    drawn = [each for each in parts if np.any(each["x"])]
-    return _with_names(drawn, shown, axis(f"GPU time ({unit.symbol})", rangemode="tozero"))
+    parts = (
+        (at_peak, "Ideal", TYPE_COLORS["COMPUTATION"]),
+        ((times - at_peak).where(known, 0.0), "Excess", CLASS_COLORS["transfer"]),
+        (times.where(~known, 0.0), "Peak not known", NEUTRAL),
+    )
+    about = _identified(shown, selected)
+    bars = [_bars(*part, about) for part in parts if part[0].any()]
+    return _with_names(bars, shown, axis(f"GPU time ({unit.symbol})", rangemode="tozero"))
 
 
 def _with_names(bars: list[PlotlyTrace], shown: pd.DataFrame, values: dict[str, Any]) -> Drawing:
@@ -116,21 +112,15 @@ def _with_names(bars: list[PlotlyTrace], shown: pd.DataFrame, values: dict[str, 
     )
 
 
-def _bars(
-    shown: pd.DataFrame,
-    values: pd.Series[float],
-    name: str,
-    color: str,
-    selected: SelectedOperators,
-) -> PlotlyTrace:
+def _bars(values: pd.Series[float], name: str, color: str, about: dict[str, Any]) -> PlotlyTrace:
     return trace(
         "bar",
         x=values.to_numpy(dtype=float),
-        y=np.arange(len(shown)),
+        y=np.arange(len(values)),
         orientation="h",
         name=name,
         marker={"color": color},
-        **_identified(shown, selected),
+        **about,
     )
 
 
@@ -155,7 +145,6 @@ def _identified(shown: pd.DataFrame, selected: SelectedOperators) -> dict[str, A
         "customdata": objects(items),
         "meta": SELECT_BY_SHAPE,
         "hovertext": [_hover(row) for row in records(shown)],
-        "hovertemplate": "%{hovertext}<extra></extra>",
         **emphasis(kept),
     }
 

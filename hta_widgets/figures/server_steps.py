@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.server_steps import SERVED_PHASES
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting, trace
 from hta_widgets.figures.base.style import SERVED_COLORS, axis, drawing, faded_but
 from hta_widgets.figures.base.text import hover_name
 from hta_widgets.quantities import TimeUnit, counted, duration, time_unit
@@ -64,15 +64,13 @@ def _bars(
         x=numbers,
         y=times / unit.ns,
         marker={"color": SERVED_COLORS[name]},
-        meta={"select": "steps"},
-        customdata=objects([[step] for step in numbers.tolist()]),
         hovertext=[
             f"{name} step {step}: {duration(ns)}{_of_ranks(ranks)}<br>{hover_name(label)}"
             for step, ns, ranks, label in zip(
                 numbers.tolist(), times.tolist(), by_step["ranks"], by_step["label"], strict=True
             )
         ],
-        hovertemplate="%{hovertext}<extra></extra>",
+        **selecting("steps", numbers.tolist()),
         **({} if chosen.all() else faded_but(np.flatnonzero(chosen).tolist())),
     )
 

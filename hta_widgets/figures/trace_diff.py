@@ -7,8 +7,8 @@ from typing import Final
 
 import pandas as pd
 
-from hta_widgets.figures.base.drawing import Drawing, trace
-from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
+from hta_widgets.figures.base.drawing import Drawing
+from hta_widgets.figures.base.style import NEUTRAL, axis, height_for_rows, row_bars, rows_drawing
 from hta_widgets.figures.base.text import hover_name, plot_names, plot_text
 
 _COLORS: Final = ("#0072B2", "#D55E00", NEUTRAL)
@@ -29,25 +29,18 @@ def trace_diff(table: pd.DataFrame, columns: Sequence[str], what: str) -> Drawin
     names = [str(name) for name in table.index]
     labels = [*(column.removesuffix(f"_{what}") for column in columns[:-1]), "Difference"]
     bars = [
-        trace(
-            "bar",
-            x=table[column].to_numpy(),
-            y=list(range(len(names))),
-            orientation="h",
-            name=plot_text(label),
-            marker={"color": color},
-            hovertext=[
+        row_bars(
+            table[column].to_numpy(),
+            [
                 f"{hover_name(name)}<br>{plot_text(label)}: {value:,}"
                 for name, value in zip(names, table[column].tolist(), strict=True)
             ],
-            hovertemplate="%{hovertext}<extra></extra>",
+            name=plot_text(label),
+            marker={"color": color},
         )
         for column, label, color in zip(columns, labels, _COLORS, strict=True)
     ]
-    return drawing(
-        bars,
-        barmode="group",
-        height=height_for_rows(2 * len(names)),
-        xaxis=axis(_TITLES[what]),
-        yaxis=names_axis(plot_names(names)),
+    height = height_for_rows(2 * len(names))
+    return rows_drawing(
+        bars, plot_names(names), axis(_TITLES[what]), barmode="group", height=height
     )

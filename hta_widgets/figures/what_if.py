@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+import numpy as np
+
 from hta_widgets.diagnosis.replay.critical_path import PRECEDING, UNEXPLAINED
 from hta_widgets.diagnosis.what_if import WhatIfSteps
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
-from hta_widgets.figures.base.rank_bars import SELECT_RANKS, rows_of_ranks
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting
+from hta_widgets.figures.base.rank_bars import rows_of_ranks
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     NEUTRAL,
@@ -16,7 +18,8 @@ from hta_widgets.figures.base.style import (
     class_marker,
     drawing,
     height_for_rows,
-    names_axis,
+    row_bars,
+    rows_drawing,
 )
 from hta_widgets.quantities import NS_PER_MS, duration, time_unit
 
@@ -45,32 +48,28 @@ def changed_step(result: WhatIfSteps) -> Drawing:
     bars: list[PlotlyTrace] = []
     columns = (table[name].tolist() for name in ("what", "recorded_ms", "ms"))
     for what, recorded_ms, ms in zip(*columns, strict=True):
-        lengths = [recorded_ms * NS_PER_MS, ms * NS_PER_MS]
-        if not any(lengths):
+        lengths = np.array([recorded_ms, ms]) * NS_PER_MS
+        if not lengths.any():
             continue
         bars.append(
-            trace(
-                "bar",
-                orientation="h",
-                y=[0, 1],
-                x=[ns / unit.ns for ns in lengths],
+            row_bars(
+                lengths / unit.ns,
+                [
+                    f"{row}<br>{what}: {duration(ns)}"
+                    for row, ns in zip(_ROWS, lengths.tolist(), strict=True)
+                ],
                 name=what,
                 marker=class_marker(CLASS_OF[what]),
-                hovertext=[
-                    f"{row}<br>{what}: {duration(ns)}"
-                    for row, ns in zip(_ROWS, lengths, strict=True)
-                ],
-                hovertemplate="%{hovertext}<extra></extra>",
             )
         )
-    return drawing(
+    return rows_drawing(
         bars,
+        [*_ROWS],
+        axis(f"Critical path of the mean step ({unit.symbol})", rangemode="tozero"),
         barmode="stack",
         bargap=0.35,
         height=_BARS_HEIGHT,
         showlegend=True,
-        xaxis=axis(f"Critical path of the mean step ({unit.symbol})", rangemode="tozero"),
-        yaxis=names_axis([*_ROWS]),
     )
 
 
@@ -79,19 +78,14 @@ def rank_ends(result: WhatIfSteps, *, selected: Collection[int] = ()) -> Drawing
     table = result.ranks.head(_MOST_RANKS)
     unit = time_unit(float(table[["recorded_ms", "ms"]].to_numpy().max()) * NS_PER_MS)
     ranks = table["rank"].tolist()
-    rows = list(range(len(ranks)))
     traces = [
-        trace(
-            "bar",
-            orientation="h",
-            y=rows,
-            x=(table[column] * NS_PER_MS / unit.ns).tolist(),
+        row_bars(
+            table[column].to_numpy() * NS_PER_MS / unit.ns,
+            [duration(ms * NS_PER_MS) for ms in table[column].tolist()],
             name=name,
             marker={"color": color, "line": {"width": 0}},
-            customdata=objects([[rank] for rank in ranks]),
-            meta=SELECT_RANKS,
-            hovertext=[duration(ms * NS_PER_MS) for ms in table[column].tolist()],
             hovertemplate=f"rank %{{customdata[0]}}<br>{name}: %{{hovertext}}<extra></extra>",
+            **selecting("ranks", ranks),
         )
         for name, column, color in (
             (_ROWS[0], "recorded_ms", NEUTRAL),

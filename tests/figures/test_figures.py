@@ -89,7 +89,7 @@ def test_the_kernels_of_a_finding_are_drawn_beside_the_top_ones(tmp_path):
     write(tmp_path / "rank-0.json", [kernel(9 * at, 8 - at, name=f"k{at}") for at in range(5)])
     few = kernel_breakdown(open_trace(tmp_path), num_kernels=1)
     drawn = kernel_figures.top_kernels(few, selected={"k2", "k4"}).figure().data[0]
-    assert drawn.customdata == (["k0"], ["k2"], [None])
+    assert drawn.customdata.tolist() == [["k0"], ["k2"], [None]]
     assert drawn.selectedpoints == (1,)
 
 

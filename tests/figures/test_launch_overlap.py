@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from hta_widgets.analyses.launch_overlap import launch_overlap
-from hta_widgets.figures.base.rank_bars import SELECT_RANKS
 from hta_widgets.figures.launch_overlap import (
     hidden_launch_time,
     kernel_time_by_api,
@@ -38,7 +37,7 @@ def test_hidden_and_exposed_time_of_each_rank(result):
     hidden, exposed = figure.data
     assert [list(bar.y) for bar in figure.data] == [[3, 0, 0], [17, 4, 0]]
     assert figure.layout.yaxis.title.text == "Time (µs)"
-    assert hidden.meta == exposed.meta == SELECT_RANKS
+    assert hidden.meta == exposed.meta == {"select": "ranks"}
     assert [list(each) for each in exposed.customdata] == [[0], [1], [2]]
     assert list(exposed.selectedpoints) == [1]
     assert hidden.hovertext[0] == "Rank 0<br>Hidden behind kernels: 3 µs, 15 % of 20 µs launch time"
@@ -53,7 +52,7 @@ def test_shares_of_the_launch_time(result):
 def test_overlapping_launches(result):
     (bar,) = overlapping_launches(result).figure().data
     assert list(bar.y[:2]) == pytest.approx([100 / 3, 0])
-    assert bar.meta == SELECT_RANKS
+    assert bar.meta == {"select": "ranks"}
     assert bar.hovertext[0] == "Rank 0<br>1 of 3 launches (33.3 %)"
     assert bar.hovertext[2] == "Rank 2: no launches"
 

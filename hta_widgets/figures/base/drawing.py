@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -69,8 +69,14 @@ def with_width(figure: Drawing, least_width: int) -> Drawing:
 
 
 def trace(kind: str, **attributes: Any) -> PlotlyTrace:  # noqa: ANN401
-    """Describe a plotly trace of a type such as ``bar``."""
-    return {"type": kind, **attributes}
+    """Describe a plotly trace of a type such as ``bar``; hovering shows its hover texts only."""
+    says = {"hovertemplate": "%{hovertext}<extra></extra>"} if "hovertext" in attributes else {}
+    return {"type": kind, **says, **attributes}
+
+
+def selecting(select: str, keys: Iterable[str | int | None]) -> dict[str, Any]:
+    """Settings of a trace that say what a click on each of its marks selects, such as ``ranks``."""
+    return {"customdata": objects([[key] for key in keys]), "meta": {"select": select}}
 
 
 def objects(rows: list[list[Any]]) -> NDArray[np.object_]:

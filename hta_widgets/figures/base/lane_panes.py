@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.rank_overlap.finding import LANE_KEYS, lane_names
 from hta_widgets.analyses.rank_overlap.lanes import ACTIVITIES, GRAPH
 from hta_widgets.arrays import Int64Array
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
-from hta_widgets.figures.base.rank_bars import SELECT_RANKS
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting, trace
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     OVERLAPPED,
@@ -118,9 +117,8 @@ class DrawnLanes(NamedTuple):
             y=self.names,
             name=pane.name,
             colorscale=pane.scale,
-            customdata=objects([[rank] for rank, _, _ in self.keys]),
-            meta=SELECT_RANKS,
             xaxis=f"x{pane.axis}",
+            **selecting("ranks", [rank for rank, _, _ in self.keys]),
             **settings,
         )
 

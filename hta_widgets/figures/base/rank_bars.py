@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.arrays import Float64Array, Int64Array
-from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
+from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting, trace
 from hta_widgets.figures.base.style import (
     CLASS_COLORS,
     CLASS_PATTERNS,
@@ -22,7 +22,6 @@ from hta_widgets.figures.base.style import (
 )
 from hta_widgets.quantities import duration, percent, time_unit
 
-SELECT_RANKS = {"select": "ranks"}
 _MOST_BARS: Final = 64
 """Plotly takes 0.2 s to draw 256 ranks as bars one pixel wide: only the most telling are drawn."""
 
@@ -175,10 +174,8 @@ def bars_of_ranks(
         x=np.arange(len(table)),
         y=heights[rows],
         marker={"color": color},
-        customdata=objects([[rank] for rank in ranks]),
-        meta=SELECT_RANKS,
         hovertext=hover,
-        hovertemplate="%{hovertext}<extra></extra>",
+        **selecting("ranks", ranks),
         **attributes,
         **rank_emphasis(ranks, selected),
     )
@@ -225,10 +222,8 @@ def _bars(
         y=heights,
         name=part.name,
         marker=part.marker,
-        customdata=objects([[rank] for rank in table["rank"].tolist()]),
-        meta=SELECT_RANKS,
         hovertext=hover,
-        hovertemplate="%{hovertext}<extra></extra>",
+        **selecting("ranks", table["rank"].tolist()),
         **rank_emphasis(table["rank"].tolist(), selected),
     )
 

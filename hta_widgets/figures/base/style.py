@@ -243,16 +243,9 @@ def row_bars(
     said: Sequence[str],
     **attributes: Any,  # noqa: ANN401
 ) -> PlotlyTrace:
-    """Horizontal bars with hover texts, the first on top."""
-    return trace(
-        "bar",
-        x=lengths,
-        y=np.arange(len(lengths)),
-        orientation="h",
-        hovertext=said,
-        hovertemplate="%{hovertext}<extra></extra>",
-        **attributes,
-    )
+    """Horizontal bars with hover texts, the first on top, in rows 0, 1, … unless `y` is given."""
+    rows = {"y": np.arange(len(lengths))}
+    return trace("bar", x=lengths, orientation="h", hovertext=said, **rows | attributes)
 
 
 def rows_drawing(

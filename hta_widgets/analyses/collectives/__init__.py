@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from hta_widgets.analyses.collectives.waits import (
     waits,
 )
 from hta_widgets.analyses.communication.kernels import P2P, JobCollectives, Series
+from hta_widgets.analyses.communication.matching import Matches
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.communication.recorded import bus_factor
 from hta_widgets.analyses.result import Result
@@ -103,35 +104,24 @@ def collectives(job: Job, ranks: Iterable[int] | None = None) -> Collectives:
         ranks of the job in any case.
     """
     chosen = select_ranks(job, ranks)
-    whole = job.remember(_whole_job)
-    kernels = whole.kernels
+    kernels, matched, notices = job.remember(_whole_job)
     if len(chosen) < len(job.ranks):
         kernels = kernels[kernels["rank"].isin(chosen)].reset_index(drop=True)
     return Collectives(
         kernels=kernels,
-        matched=whole.matched,
+        matched=matched,
         groups=group_table(kernels),
         finding=_collectives_finding(kernels),
-        notices=(*job.notices_for(chosen), *whole.notices),
+        notices=(*job.notices_for(chosen), *notices),
     )
 
 
-class _WholeJob(NamedTuple):
-    """Tables of all ranks."""
-
-    kernels: pd.DataFrame
-    matched: pd.DataFrame
-    notices: tuple[str, ...]
-
-
-def _whole_job(job: Job) -> _WholeJob:
+def _whole_job(job: Job) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
+    """Kernels and matched collectives of all ranks, and notices."""
     clocks, split = job_clocks(job), job_waits(job)
     owners = [*job.reduce(rank_owners, job.ranks).values()]
-    return _WholeJob(
-        kernel_table(clocks, split, owners),
-        match_table(split),
-        (*clocks.notices, *split.notices, *_unmatched_notices(clocks, split)),
-    )
+    notices = (*clocks.notices, *split.notices, *_unmatched_notices(clocks, split))
+    return kernel_table(clocks, split, owners), match_table(split), notices
 
 
 @asked_once
@@ -196,9 +186,7 @@ def kernel_table(clocks: JobClocks, waits: Waits, owners: Sequence[RankOwners]) 
     kernels, matches = clocks.matches.kernels, waits.matches
     of_kernel = np.full(len(kernels), NOBODY, dtype=np.int64)
     of_kernel[matches.rows] = matches.of_row
-    split = _Split(len(kernels), matches.rows)
-    transfer = split.column(waits.transfer_ns)
-    series = _SeriesColumns(kernels)
+    transfer = _of_matched(matches, waits.transfer_ns)
     columns: dict[str, Any] = {
         "rank": np.array(kernels.ranks, dtype=np.int64)[kernels.place],
         "device": kernels.device,
@@ -209,14 +197,14 @@ def kernel_table(clocks: JobClocks, waits: Waits, owners: Sequence[RankOwners]) 
         "dtype": _text(kernels.dtype),
         "bytes": _nullable(kernels.size_bytes, kernels.size_bytes >= 0),
         "group": _text(kernels.label),
-        "group_ranks": series.ranks(),
-        "group_size": series.sizes(),
+        "group_ranks": _group_ranks(kernels),
+        "group_size": _group_sizes(kernels),
         "match": of_kernel,
-        "wait_ns": split.column(waits.wait_ns),
-        "unexplained_wait_ns": split.column(waits.unexplained_ns),
+        "wait_ns": _of_matched(matches, waits.wait_ns),
+        "unexplained_wait_ns": _of_matched(matches, waits.unexplained_ns),
         "transfer_ns": transfer,
     }
-    columns |= _bandwidths(kernels, transfer, series)
+    columns |= _bandwidths(kernels, transfer)
     columns["exposed_ns"] = kernels.exposed_ns
     columns["late_rank"] = _late_ranks(waits, of_kernel)
     columns["class"] = _classes(waits, of_kernel)
@@ -230,7 +218,6 @@ def match_table(waits: Waits) -> pd.DataFrame:
     """One row per collective that was matched across ranks; see `Collectives`."""
     matches = waits.matches
     kernels, first = matches.kernels, matches.rows[matches.edges[:-1]]
-    series = _SeriesColumns(kernels)
     late = np.array([*kernels.ranks, NOBODY], dtype=np.int64)[waits.late_place]
     return pd.DataFrame(
         {
@@ -239,8 +226,8 @@ def match_table(waits: Waits) -> pd.DataFrame:
             "dtype": _text(kernels.dtype.take(first)),
             "bytes": _nullable(kernels.size_bytes[first], kernels.size_bytes[first] >= 0),
             "group": _text(kernels.label.take(first)),
-            "group_ranks": series.ranks()[first],
-            "group_size": series.sizes()[first],
+            "group_ranks": _group_ranks(kernels)[first],
+            "group_size": _group_sizes(kernels)[first],
             "ordinal": matches.ordinal,
             "members": matches.members,
             "first_arrival_ns": waits.first_ns,
@@ -290,57 +277,41 @@ def _bandwidths_of(kernels: pd.DataFrame, group: pd.Series[int], groups: int) ->
     return pd.Categorical.from_codes(found, _GROUP_BANDWIDTHS)
 
 
-class _Split:
-    """Spreads values of the matched kernels over all kernels."""
-
-    def __init__(self, count: int, rows: Int64Array) -> None:
-        self._count = count
-        self._rows = rows
-
-    def column(self, values: Int64Array) -> pd.arrays.IntegerArray:
-        """The values where there are any, missing elsewhere."""
-        every = np.zeros(self._count, dtype=np.int64)
-        known = np.zeros(self._count, dtype=bool)
-        every[self._rows], known[self._rows] = values, True
-        return _nullable(every, known)
+def _of_matched(matches: Matches, values: Int64Array) -> pd.arrays.IntegerArray:
+    """A column with values of the matched kernels, missing for the others."""
+    every = np.zeros(len(matches.kernels), dtype=np.int64)
+    known = np.zeros(every.size, dtype=bool)
+    every[matches.rows], known[matches.rows] = values, True
+    return _nullable(every, known)
 
 
-class _SeriesColumns:
-    """What is known about the process group of each kernel."""
-
-    def __init__(self, kernels: JobCollectives) -> None:
-        self._kernels = kernels
-
-    def ranks(self) -> pd.Categorical:
-        """Ranks of the group, such as ``0-7``; for a pair, ``0 to 1``; missing if unknown."""
-        texts = [_ranks_text(each) for each in self._kernels.all_series]
-        known: dict[str, int] = {}
-        codes = [known.setdefault(text, len(known)) if text else -1 for text in texts]
-        return pd.Categorical.from_codes(
-            np.array([*codes, -1], dtype=np.int32)[self._kernels.series],
-            pd.Index(list(known), dtype=object),
-        )
-
-    def sizes(self) -> pd.arrays.IntegerArray:
-        """Number of ranks of the group; missing if unknown."""
-        by_series = [each.size for each in self._kernels.all_series]
-        sizes = np.array([*by_series, 0], dtype=np.int64)[self._kernels.series]
-        recorded = self._kernels.group_size
-        sizes = np.where(sizes > 0, sizes, np.maximum(recorded, 0))
-        return _nullable(sizes, sizes > 0)
-
-    def factors(self) -> Float64Array:
-        """Ratio of bus bandwidth to algorithm bandwidth; NaN where there is none."""
-        factors = [
-            bus_factor(each.operation, each.size) if each.size > 1 else np.nan
-            for each in self._kernels.all_series
-        ]
-        return np.array([*factors, np.nan])[self._kernels.series]
+def _group_ranks(kernels: JobCollectives) -> pd.Categorical:
+    """Ranks of the group of each kernel, such as ``0-7``; for a pair, ``0 to 1``."""
+    texts = [_ranks_text(each) for each in kernels.all_series]
+    known: dict[str, int] = {}
+    codes = [known.setdefault(text, len(known)) if text else -1 for text in texts]
+    return pd.Categorical.from_codes(
+        np.array([*codes, -1], dtype=np.int32)[kernels.series], pd.Index(list(known), dtype=object)
+    )
 
 
-def _bandwidths(
-    kernels: JobCollectives, transfer: pd.arrays.IntegerArray, series: _SeriesColumns
-) -> dict[str, Any]:
+def _group_sizes(kernels: JobCollectives) -> pd.arrays.IntegerArray:
+    by_series = [each.size for each in kernels.all_series]
+    sizes = np.array([*by_series, 0], dtype=np.int64)[kernels.series]
+    sizes = np.where(sizes > 0, sizes, np.maximum(kernels.group_size, 0))
+    return _nullable(sizes, sizes > 0)
+
+
+def _bus_factors(kernels: JobCollectives) -> Float64Array:
+    """Ratio of bus bandwidth to algorithm bandwidth; NaN where there is none."""
+    factors = [
+        bus_factor(each.operation, each.size) if each.size > 1 else np.nan
+        for each in kernels.all_series
+    ]
+    return np.array([*factors, np.nan])[kernels.series]
+
+
+def _bandwidths(kernels: JobCollectives, transfer: pd.arrays.IntegerArray) -> dict[str, Any]:
     """Bandwidths from the transfer; if unknown, from the duration, which includes waiting."""
     is_split = ~np.asarray(transfer.isna())
     time_ns = np.where(is_split, transfer.to_numpy(np.int64, na_value=0), kernels.duration_ns)
@@ -349,7 +320,7 @@ def _bandwidths(
     np.divide(kernels.size_bytes, time_ns, out=algbw, where=known)
     return {
         "algbw_gb_per_s": algbw,
-        "busbw_gb_per_s": algbw * series.factors(),
+        "busbw_gb_per_s": algbw * _bus_factors(kernels),
         "bandwidth_of": pd.Categorical.from_codes(
             np.where(known, np.where(is_split, 0, 1), -1), _BANDWIDTHS
         ),

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.analyses.time.window import Window, begin_on, window_of
-from hta_widgets.arrays import Int8Array, Int64Array, Mask
-from hta_widgets.intervals import Intervals, Times
+from hta_widgets.analyses.time.window import begin_on, window_of
+from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import duration, percent
-from hta_widgets.trace.model.events import GPU_WORK, KindSet
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -43,12 +40,8 @@ class GpuTime(NamedTuple):
 
 def gpu_times(rank: Rank) -> dict[int, GpuTime]:
     """Time of each device of a rank, by device."""
-    devices, steps = rank.gpu_work.by_device(), _steps(rank)
-    left_out = _left_out(rank, steps.end_ns if steps else 0)
-    return {
-        device: _gpu_time(work, _on(rank, device, steps), left_out.take(left_out.device == device))
-        for device, work in devices.items()
-    }
+    devices = rank.gpu_work.by_device()
+    return {device: _gpu_time(rank, device, work) for device, work in devices.items()}
 
 
 def other_steps(times: Iterable[GpuTime]) -> GpuTime | None:
@@ -87,61 +80,25 @@ def over_steps(times: Iterable[GpuTime]) -> str:
     )
 
 
-def _steps(rank: Rank) -> Window | None:
-    """The window of the analysed steps; None without any, or without GPU work."""
-    return window_of(rank) if len(rank.steps) and len(rank.gpu_work) else None
-
-
-def _on(rank: Rank, device: int, steps: Window | None) -> Window | None:
-    """The window without the time in which a device still does earlier work."""
-    return None if steps is None else replace(steps, start_ns=begin_on(rank, device))
-
-
-class _LeftOut(NamedTuple):
-    """GPU work that is not analysed but starts before the end of the analysed steps."""
-
-    start_ns: Times
-    end_ns: Times
-    device: Int64Array
-    type: Int8Array
-
-    def take(self, chosen: Mask) -> _LeftOut:
-        return _LeftOut(
-            self.start_ns[chosen], self.end_ns[chosen], self.device[chosen], self.type[chosen]
-        )
-
-
-def _left_out(rank: Rank, end_ns: int) -> _LeftOut:
-    events = rank.trace.events
-    # Events ascend by start, and hardly any work of the step left out starts before this time.
-    stop = np.searchsorted(events.start_ns, end_ns)
-    rows = np.flatnonzero(~rank.analysed[:stop])
-    rows = rows[KindSet(GPU_WORK).among(events.kind[rows])]
-    return _LeftOut(
-        start_ns=events.start_ns[rows],
-        end_ns=events.start_ns[rows] + events.duration_ns[rows],
-        device=events.device[rows],
-        type=rank.settings.kernel_rules.types(events, rows),
-    )
-
-
-def _gpu_time(work: GpuWork, steps: Window | None, left_out: _LeftOut) -> GpuTime:
-    if steps is None:
+def _gpu_time(rank: Rank, device: int, work: GpuWork) -> GpuTime:
+    if not (len(rank.steps) and len(rank.gpu_work)):
         return GpuTime(work.span_ns, work.busy.length, 0, 0, 0)
-    computes = left_out.take(left_out.type == KernelType.COMPUTATION)
+    start_ns, end_ns = begin_on(rank, device), window_of(rank).end_ns
+    left_out = rank.left_out_work.take(np.flatnonzero(rank.left_out_work.device == device))
+    computes = left_out.take(np.flatnonzero(left_out.type == KernelType.COMPUTATION))
+    computing = work.busy_by_type[KernelType.COMPUTATION]
     return GpuTime(
         span_ns=work.span_ns,
         busy_ns=work.busy.length,
-        steps_ns=steps.end_ns - steps.start_ns,
-        steps_busy_ns=_time_within(steps, work.busy, left_out),
-        steps_compute_ns=_time_within(steps, work.busy_by_type[KernelType.COMPUTATION], computes),
+        steps_ns=end_ns - start_ns,
+        steps_busy_ns=_time_within(start_ns, end_ns, work.busy, left_out.busy),
+        steps_compute_ns=_time_within(start_ns, end_ns, computing, computes.busy),
     )
 
 
-def _time_within(steps: Window, covered: Intervals, left_out: _LeftOut) -> int:
+def _time_within(start_ns: int, end_ns: int, covered: Intervals, left_out: Intervals) -> int:
     """Time (ns) of the steps that is covered, or in which left-out work runs."""
-    more = Intervals.union(left_out.start_ns, left_out.end_ns).clip(steps.start_ns, steps.end_ns)
-    edges = np.array([steps.start_ns, steps.end_ns])
-    first, last = (int(each) for each in covered.covered_until(edges))
+    more = left_out.clip(start_ns, end_ns)
+    first, last = (int(each) for each in covered.covered_until(np.array([start_ns, end_ns])))
     both = covered.covered_until(more.ends) - covered.covered_until(more.starts)
     return last - first + more.length - int(both.sum())

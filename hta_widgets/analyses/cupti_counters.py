@@ -109,8 +109,7 @@ def cupti_counters(
         operators=_by_operator(table, counters),
         finding=_counter_finding(table, counters, chosen),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.COUNTERS),
+            *job.notices_for(chosen, Recorded.COUNTERS),
             *(f"rank {rank}: {each}" for rank, part in parts.items() for each in part.notices),
         ),
     )

@@ -28,7 +28,7 @@ from hta_widgets.quantities import counted, duration
 from hta_widgets.quantities import percent as in_percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.notices import Notice
 
 ALL_RANKS = ALL_SIDES = "all"
 CURVE_POINTS = 240
@@ -118,8 +118,7 @@ def duration_tails(
         percent=tenths / 10,
         finding=_tail_finding(together, tails, tenths, side),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
+            *job.notices_for(chosen, Recorded.KERNELS),
             *_nested_call_notices(job, chosen),
         ),
     )
@@ -243,7 +242,7 @@ def _curve(category: str, durations: SortedDurations) -> pd.DataFrame:
     )
 
 
-def _nested_call_notices(job: Job, chosen: Iterable[int]) -> list[str]:
+def _nested_call_notices(job: Job, chosen: Iterable[int]) -> tuple[str, ...]:
     of_ranks = {rank: categories_of_rank(job, rank) for rank in chosen}
     calls = {
         rank: [each for name, each in categories.items() if side_of(name) == HOST]
@@ -254,7 +253,7 @@ def _nested_call_notices(job: Job, chosen: Iterable[int]) -> list[str]:
         for rank, of_rank in calls.items()
         if (nested := sum(each.nested for each in of_rank))
     }
-    return merge_notices(notices, name_ranks=len(job.ranks) > 1)
+    return job.merged(notices)
 
 
 def _tail_finding(categories: Categories, tails: pd.DataFrame, tenths: int, side: str) -> str:

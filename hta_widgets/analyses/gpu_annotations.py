@@ -245,8 +245,7 @@ def gpu_annotations(
         ranks=totals,
         finding=_finding(table, totals, on, place_of(selection)),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
+            *job.notices_for(chosen, Recorded.KERNELS),
             *([NO_ANNOTATIONS] if table.empty else ()),
         ),
     )

@@ -21,7 +21,7 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Events, Kind, TextColumn, Trace
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.links import launch_delays_ns
-from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -208,8 +208,7 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
         apis_by_kernel=_over_ranks(joined([of_rank.apis_by_kernel for of_rank in each])),
         finding=_launch_overlap_finding(summary),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
+            *job.notices_for(chosen, Recorded.KERNELS),
             *_without_launch_notices(job, summary),
         ),
     )
@@ -343,12 +342,12 @@ def _over_ranks(columns: Columns) -> pd.DataFrame:
     return sums.sort_values(order, ascending=[False, True, True], ignore_index=True)
 
 
-def _without_launch_notices(job: Job, summary: pd.DataFrame) -> list[str]:
+def _without_launch_notices(job: Job, summary: pd.DataFrame) -> tuple[str, ...]:
     columns = (summary[name].tolist() for name in ("rank", "without_launch"))
     notices = {
         rank: [Notice(_WITHOUT_LAUNCH)] for rank, without in zip(*columns, strict=True) if without
     }
-    return merge_notices(notices, name_ranks=len(job.ranks) > 1)
+    return job.merged(notices)
 
 
 def _launch_overlap_finding(summary: pd.DataFrame) -> str:

@@ -26,7 +26,7 @@ from hta_widgets.trace.model.events import Events, Kind, TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.links import launch_delays_ns
-from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -318,8 +318,7 @@ def launch_stats(
         work={rank: each.work for rank, each in by_rank.items()},
         finding=launch_stats_finding(summary, runtime_ns, delay_ns),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS, Recorded.OPERATORS),
+            *job.notices_for(chosen, Recorded.KERNELS, Recorded.OPERATORS),
             *_without_launch_notices(job, summary),
         ),
     )
@@ -420,11 +419,11 @@ def _worst_of_rank(rank: Rank, worst_by: str, number: int, *, include_memory: bo
     }
 
 
-def _without_launch_notices(job: Job, summary: Sequence[_Summary]) -> list[str]:
+def _without_launch_notices(job: Job, summary: Sequence[_Summary]) -> tuple[str, ...]:
     notices = {
         each["rank"]: [Notice(_WITHOUT_LAUNCH)] for each in summary if each["without_launch"]
     }
-    return merge_notices(notices, name_ranks=len(job.ranks) > 1)
+    return job.merged(notices)
 
 
 class LaunchCalls(NamedTuple):

@@ -28,7 +28,7 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Events
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
-from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -248,9 +248,8 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
         transfers=transfers,
         finding=_bandwidth_finding(transfers, [each.sized for each in by_rank.values()]),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
-            *merge_notices(notices, name_ranks=len(job.ranks) > 1),
+            *job.notices_for(chosen, Recorded.KERNELS),
+            *job.merged(notices),
         ),
     )
 

@@ -27,7 +27,7 @@ from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import NEVER, Rank
@@ -288,9 +288,8 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
         streams=streams,
         finding=_queue_finding(streams, any(each.has_work for each in by_rank.values())),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
-            *merge_notices(notices, name_ranks=len(job.ranks) > 1),
+            *job.notices_for(chosen, Recorded.KERNELS),
+            *job.merged(notices),
         ),
     )
 

@@ -208,8 +208,7 @@ def step_table(
         steps=table,
         finding=_steps_finding(table, is_cut=window_ns is not None),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
+            *job.notices_for(chosen, Recorded.KERNELS),
             *_undivided_notices(table),
         ),
     )

@@ -511,20 +511,21 @@ class Job:
 
     def lacking(self, ranks: Iterable[int], *needed: Recorded) -> tuple[str, ...]:
         """Notices about ranks whose format lacks something that an analysis needs."""
-        by_rank = {
-            rank: lacks.among(needed) for rank, lacks in self.reduce(lacks_of, ranks).items()
-        }
-        return tuple(merge_notices(by_rank, name_ranks=len(self.ranks) > 1))
+        lacks = self.reduce(lacks_of, ranks)
+        return self.merged({rank: each.among(needed) for rank, each in lacks.items()})
 
     def noticed(
         self, function: Callable[[Rank], tuple[Notice, ...]], ranks: Iterable[int]
     ) -> tuple[str, ...]:
         """Notices that a function returns for each of the ranks, merged across them."""
-        by_rank = self.reduce(function, ranks)
-        return tuple(merge_notices(by_rank, name_ranks=len(self.ranks) > 1))
+        return self.merged(self.reduce(function, ranks))
 
-    def notices_for(self, ranks: Iterable[int]) -> tuple[str, ...]:
-        """Notices about the given ranks, merged across ranks."""
+    def merged(self, notices: Mapping[int, Iterable[Notice]]) -> tuple[str, ...]:
+        """Notices by rank, merged across ranks; each starts with its ranks if there are several."""
+        return tuple(merge_notices(notices, name_ranks=len(self.ranks) > 1))
+
+    def notices_for(self, ranks: Iterable[int], *needed: Recorded) -> tuple[str, ...]:
+        """Notices about the given ranks, and what they lack of what is needed; merged."""
         by_rank = self.reduce(notices_of, ranks)
         for rank, origin in self.reduce(origin_of, by_rank).items():
             if origin.base_ns is None:  # only then is the clock of all ranks needed
@@ -532,11 +533,8 @@ class Job:
         is_whole = len(by_rank) == len(self.ranks)
         sizes = self.reduce(world_size_of, by_rank) if is_whole else {}
         missing = missing_ranks(sizes, self.recorded_ranks)
-        return (
-            *self._notices,
-            *missing,
-            *merge_notices(by_rank, name_ranks=len(self.ranks) > 1),
-        )
+        lacking = self.lacking(by_rank, *needed) if needed else ()
+        return (*self._notices, *missing, *self.merged(by_rank), *lacking)
 
 
 def select_ranks(job: object, ranks: Iterable[int] | None) -> tuple[int, ...]:

@@ -155,8 +155,7 @@ def flame(
         total_bytes=total if of_memory else 0,
         finding=f"{said} {_WHAT[weight]} on rank {rank}." if total else "",
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.OPERATORS),
+            *job.notices_for(chosen, Recorded.OPERATORS),
             *(job.lacking(chosen, Recorded.MEMORY) if of_memory else ()),
             *(() if has_frames or job.sources[rank].format.lacks else (_NO_STACKS,)),
         ),

@@ -182,8 +182,7 @@ def idle_owners(
         drains=drains,
         finding="",
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
+            *job.notices_for(chosen, Recorded.KERNELS),
             *job.noticed(_lead_in, chosen),
         ),
     )

@@ -29,7 +29,7 @@ from hta_widgets.grouping import grouped
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_SAYING: Final = 0.03
@@ -218,8 +218,7 @@ def idle_time(
             doubt=job.doubt_of_idle_time(chosen),
         ),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
+            *job.notices_for(chosen, Recorded.KERNELS),
             *_unknown_launch_notices(job, of_streams),
         ),
     )
@@ -275,7 +274,7 @@ def _table(parts: Sequence[Columns]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _unknown_launch_notices(job: Job, streams: pd.DataFrame) -> list[str]:
+def _unknown_launch_notices(job: Job, streams: pd.DataFrame) -> tuple[str, ...]:
     # With `DataFrame.groupby`, each step of a slider would take 3.5 ms instead of 2.4.
     ranks = grouped(streams["rank"].to_numpy())
     unknown = ranks.reduce(np.add, streams["unknown_launches"].to_numpy()).tolist()
@@ -287,7 +286,7 @@ def _unknown_launch_notices(job: Job, streams: pd.DataFrame) -> list[str]:
         )
         if counts[0]
     }
-    return merge_notices(notices, name_ranks=len(job.ranks) > 1)
+    return job.merged(notices)
 
 
 def category_rows(rank: int, gaps: Gaps, delay_ns: int) -> Columns:

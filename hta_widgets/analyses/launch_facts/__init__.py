@@ -34,7 +34,7 @@ from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelType
-from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_SAYING: Final = 0.03
@@ -172,9 +172,8 @@ def launch_facts(
         kernels=kernels,
         finding=launch_finding(kernels, stacked([each.few for each in by_rank.values()], FEW)),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
-            *merge_notices(missing, name_ranks=len(job.ranks) > 1),
+            *job.notices_for(chosen, Recorded.KERNELS),
+            *job.merged(missing),
         ),
     )
 

@@ -26,7 +26,7 @@ from hta_widgets.quantities import counted, data_size, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.rank import Rank
 
 _BREAKS = (
@@ -193,9 +193,8 @@ def memory_use(
         survivors=survivors,
         finding=memory_finding(peak, alive, steps, survivors, without),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.MEMORY),
-            *merge_notices(worth_saying, name_ranks=len(job.ranks) > 1),
+            *job.notices_for(chosen, Recorded.MEMORY),
+            *job.merged(worth_saying),
         ),
     )
 

@@ -212,8 +212,7 @@ def modules(
         source=said,
         finding=module_finding(table, outside, said),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
+            *job.notices_for(chosen, Recorded.KERNELS),
             *job.noticed(graph_replay_notices, chosen),
             *module_notices(job, each),
         ),

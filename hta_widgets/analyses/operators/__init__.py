@@ -311,8 +311,7 @@ def operators(
             table, launch_calls, totals, place=place_of(selection), phase=phase
         ),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
+            *job.notices_for(chosen, Recorded.KERNELS),
             *job.noticed(graph_replay_notices, chosen),
             *_missing(job, by_rank, by),
         ),

@@ -37,7 +37,7 @@ from hta_widgets.intervals import Times
 from hta_widgets.quantities import number
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
-from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.notices import Notice
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -227,9 +227,8 @@ def _rank_overlap_notices(job: Job, source: Lanes, lanes: pd.DataFrame, by: str)
     by_rank: dict[int, list[Notice]] = {}
     for lane in source.lanes:
         by_rank.setdefault(lane.rank, []).extend(_lane_notices(lane, by))
-    about_ranks = merge_notices(by_rank, name_ranks=len(job.ranks) > 1)
     return [
-        *about_ranks,
+        *job.merged(by_rank),
         *alignment_notices(job, source.extents),
         *_clock_notice(source),
         *_count_notice(lanes, by),

@@ -34,7 +34,7 @@ from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import number, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Format, Recorded
-from hta_widgets.trace.model.notices import Notice, merge_notices
+from hta_widgets.trace.model.notices import Notice
 from hta_widgets.trace.ranks.identity import GpusOfTrace
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import graph_replay_notices, with_replayed_calls
@@ -445,10 +445,9 @@ def roofline(
         devices=devices,
         finding=finding,
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS, Recorded.OPERATORS),
+            *job.notices_for(chosen, Recorded.KERNELS, Recorded.OPERATORS),
             *job.noticed(graph_replay_notices, chosen),
-            *(() if said_in_finding else merge_notices(notices, name_ranks=len(job.ranks) > 1)),
+            *(() if said_in_finding else job.merged(notices)),
         ),
     )
 

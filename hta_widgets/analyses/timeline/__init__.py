@@ -77,8 +77,7 @@ def timeline(
             coverage, has_steps=any(NO_STEP not in each.steps.number for each in overviews.values())
         ),
         notices=(
-            *job.notices_for(chosen),
-            *job.lacking(chosen, Recorded.KERNELS),
+            *job.notices_for(chosen, Recorded.KERNELS),
             *alignment_notices(job, chosen),
         ),
     )

@@ -60,14 +60,7 @@ NO_OPERATOR = ""
 CPU_DURATION = "cpu_duration"
 WORST_BY = ("launch_delay", CPU_DURATION)
 
-_OPERATIONS = (
-    "operation",
-    "call",
-    "kernel_type",
-    "signed_delay_ns",
-)
-
-_CALLS = ("first", "operations", "first_delay_ns", "on_free_stream_ns")
+_OPERATIONS = ("operation", "call", "kernel_type", "signed_delay_ns")
 
 
 def launch_stats_finding(ranks: Sequence[Mapping[str, Any]], runtime_ns: int, delay_ns: int) -> str:
@@ -344,14 +337,10 @@ def _launch_stats_of_rank(
 def _beyond(work: LaunchedOperations, cutoffs: Mapping[str, int]) -> dict[str, Times]:
     """Times of each distribution, shortest first."""
     short, calls, delays = work.calls_longer_than_work_ns, work.call_durations_ns, work.delays_ns
-
-    def place(times: Times, distribution: str) -> int:
-        return _up_to(times, cutoffs[distribution])
-
     return {
-        SHORT_KERNELS: short[: place(short, SHORT_KERNELS)],
-        RUNTIME_OUTLIERS: calls[place(calls, RUNTIME_OUTLIERS) :],
-        LAUNCH_DELAY_OUTLIERS: delays[place(delays, LAUNCH_DELAY_OUTLIERS) :],
+        SHORT_KERNELS: short[: _up_to(short, cutoffs[SHORT_KERNELS])],
+        RUNTIME_OUTLIERS: calls[_up_to(calls, cutoffs[RUNTIME_OUTLIERS]) :],
+        LAUNCH_DELAY_OUTLIERS: delays[_up_to(delays, cutoffs[LAUNCH_DELAY_OUTLIERS]) :],
     }
 
 
@@ -617,37 +606,30 @@ def _launched_operations(rank: Rank, include_memory_events: bool) -> LaunchedOpe
     if not include_memory_events:
         copies = int((rank.gpu_work.type == KernelType.MEMORY).sum())
         return launched_operations(rank).without_memory_events(len(rank.gpu_work) - copies)
-    columns = _paired(rank)
-    return LaunchedOperations(
-        events=rank.trace.events,
-        parents=rank.parents,
-        calls=LaunchCalls(*(columns[name] for name in _CALLS)),
-        without_launch=len(rank.gpu_work) - columns["call"].size,
-        **{name: columns[name] for name in _OPERATIONS},
-    )
-
-
-def _paired(rank: Rank) -> Columns:
-    """Columns of `LaunchedOperations` and of its `LaunchCalls`."""
-    work = rank.gpu_work
-    order = np.argsort(rank.trace.events.index[work.launch], kind="stable")
+    events, work = rank.trace.events, rank.gpu_work
+    order = np.argsort(events.index[work.launch], kind="stable")
     if work.launch.min(initial=0) < 0:
         order = order[work.launch[order] >= 0]
-    events, call = rank.trace.events, work.launch[order]
+    call = work.launch[order]
     call_end_ns = events.start_ns[call] + events.duration_ns[call]
     delay_ns = launch_delays_ns(work.start_ns[order], call_end_ns, rank.trace.resolution_ns)
     first = np.flatnonzero(np.diff(call, prepend=-1))
     free_ns = work.start_ns[order[first]] - _stream_free_ns(rank, work)[order[first]]
-    return {
-        "operation": narrowed(work.rows[order]),
-        "call": narrowed(call),
-        "kernel_type": work.type[order],
-        "signed_delay_ns": delay_ns,
-        "first": narrowed(first),
-        "operations": narrowed(np.diff(first, append=call.size)),
-        "first_delay_ns": delay_ns[first],
-        "on_free_stream_ns": np.maximum(np.minimum(free_ns, delay_ns[first]), 0),
-    }
+    return LaunchedOperations(
+        events=events,
+        parents=rank.parents,
+        operation=narrowed(work.rows[order]),
+        call=narrowed(call),
+        kernel_type=work.type[order],
+        signed_delay_ns=delay_ns,
+        calls=LaunchCalls(
+            first=narrowed(first),
+            operations=narrowed(np.diff(first, append=call.size)),
+            first_delay_ns=delay_ns[first],
+            on_free_stream_ns=np.maximum(np.minimum(free_ns, delay_ns[first]), 0),
+        ),
+        without_launch=len(work) - call.size,
+    )
 
 
 def _stream_free_ns(rank: Rank, work: GpuWork) -> Times:

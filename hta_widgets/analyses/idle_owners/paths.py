@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.idle_gaps import owned_time
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
@@ -38,7 +37,8 @@ _OF_OTHERS: Final = re.compile(
 )
 """Frames of PyTorch and of helper modules of Python: the line is that of their caller."""
 
-_KEYS: Final = ["rank", "device", "cause", "line"]
+Name = TypeVar("Name", int, str)
+"""A name, or its code."""
 
 
 class Paths(NamedTuple):
@@ -217,35 +217,29 @@ def with_lines(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     module of Python (`contextlib`, `functools`, …), such as ``train.py(12): step``, where 12
     is the line on which the function starts.
     """
-    found = _lines(paths)[owners["path"].to_numpy()]
+    lines = _lines(paths["parent"].tolist(), paths["name"].tolist(), _is_line, "")
+    found = np.array([*lines, ""], dtype=object)[owners["path"].to_numpy()]
     return owners.assign(line=pd.Series(found, index=owners.index, dtype=object))
 
 
 @asked_once
 def all_lines(rank: Rank) -> Int64Array:
     """Code of the name of the line of Python that each of `all_paths` is in, -1 for none."""
-    return _lines_of_codes(all_paths(rank), rank.trace.events.name.values)
-
-
-def _lines_of_codes(paths: Paths, names: Sequence[str]) -> Int64Array:
-    is_line = [_is_line(names[code]) for code in paths.name.tolist()]
-    lines: list[int] = []
-    for parent, name, known in zip(
-        paths.parent.tolist(), paths.name.tolist(), is_line, strict=True
-    ):
-        around = lines[parent] if parent != NO_PATH else NO_PATH
-        lines.append(name if known else around)
+    paths, texts = all_paths(rank), rank.trace.events.name.values
+    codes = paths.name.tolist()
+    lines = _lines(paths.parent.tolist(), codes, lambda code: _is_line(texts[code]), NO_PATH)
     return np.array(lines, dtype=np.int64)
 
 
-def _lines(paths: pd.DataFrame) -> NDArray[np.object_]:
-    """Line of each path; the last one is for no path."""
-    known = {name: _is_line(name) for name in set(paths["name"].tolist())}
-    lines: list[str] = []
-    for parent, name in zip(paths["parent"].tolist(), paths["name"].tolist(), strict=True):
-        around = lines[parent] if parent >= 0 else ""
-        lines.append(name if known[name] else around)
-    return np.array([*lines, ""], dtype=object)
+def _lines(
+    parents: list[int], names: list[Name], is_line: Callable[[Name], bool], none: Name
+) -> list[Name]:
+    """Line of each path, given the last name of each."""
+    lines: list[Name] = []
+    for parent, name in zip(parents, names, strict=True):
+        around = lines[parent] if parent != NO_PATH else none
+        lines.append(name if is_line(name) else around)
+    return lines
 
 
 def owners_by_line(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
@@ -254,11 +248,19 @@ def owners_by_line(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     ``rank``, ``device``, ``cause``, ``line`` (see `with_lines`), ``idle_ns`` (int64),
     ``idle_percent`` (of the idle time of the device), ``pieces``.
     """
-    found = with_lines(as_counted(owners), paths)
-    table = found.groupby(_KEYS, as_index=False, sort=False)[["idle_ns", "pieces"]].sum()
+    return sums_by(["rank", "device", "cause", "line"], with_lines(owners, paths))
+
+
+def sums_by(keys: list[str], owners: pd.DataFrame) -> pd.DataFrame:
+    """Sum ``idle_ns`` and ``pieces`` by some keys, longest first.
+
+    ``idle_percent`` is the share of the idle time of the device.
+    """
+    groups = as_counted(owners).groupby(keys, as_index=False, sort=False)
+    table = groups[["idle_ns", "pieces"]].sum()
     table = table.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
     whole_ns = table.groupby(["rank", "device"])["idle_ns"].transform("sum")
-    table.insert(len(_KEYS) + 1, "idle_percent", 100 * table["idle_ns"] / whole_ns)
+    table.insert(len(keys) + 1, "idle_percent", 100 * table["idle_ns"] / whole_ns)
     return table
 
 

@@ -12,7 +12,7 @@ from hta_widgets.analyses.budget.classes import CLASS_OF
 from hta_widgets.analyses.budget.device_steps import counted_segments
 from hta_widgets.analyses.budget.idle_gaps import OwnedTime, gaps_of, owned_time
 from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments
-from hta_widgets.analyses.idle_owners.paths import node_of_place
+from hta_widgets.analyses.idle_owners.paths import node_of_place, sums_by
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, as_counted
 from hta_widgets.analyses.time.modules import SEPARATOR
@@ -31,8 +31,6 @@ OTHERWISE_WORTH_SAYING: Final = 0.03
 
 NAMES_SHOWN: Final = 4
 """Innermost names of a path that are shown; stacks have dozens."""
-
-_KEYS = ["rank", "device", "cause", "owner", "kind", "path"]
 
 
 class SelectedTime(NamedTuple):
@@ -82,13 +80,6 @@ class Sums(NamedTuple):
     """Number of segments or of idle intervals, as `By.counts` says."""
 
 
-class _RowNumbers(NamedTuple):
-    """The row of each segment of a rank, and the keys of each row."""
-
-    keys: dict[str, NDArray[Any]]
-    row: NDArray[np.unsignedinteger[Any]]
-
-
 def selected_time(rank: Rank, selection: TimeSelection) -> SelectedTime:
     """The idle time of a rank in some of its time; each interval keeps the cause of the whole."""
     owned, window_ns = owned_time(rank), selection.window_of(rank)
@@ -136,8 +127,10 @@ def _is_first_part(owned: OwnedTime, at: Int64Array, row: NDArray[np.integer[Any
     return np.asarray(~goes_on)
 
 
-def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
-    """Number the rows in the order that they have in a table of the whole time."""
+def _row_numbers(
+    rank: Rank, by: By
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.unsignedinteger[Any]]]:
+    """Keys of each row, in the order of a table of the whole time, and the row of each segment."""
     owned, gaps, counted = owned_time(rank), gaps_of(rank), counted_segments(rank)
     columns: dict[str, NDArray[Any]] = {
         "device": gaps.device[owned.segments.gap],
@@ -158,7 +151,7 @@ def _row_numbers(rank: Rank, by: By) -> _RowNumbers:
     number = np.empty(order.size, dtype=np.min_scalar_type(order.size))
     number[order] = np.arange(order.size)
     first = groups.first[order]
-    return _RowNumbers({name: columns[name][first] for name in by.keys}, number[groups.of_rows])
+    return {name: columns[name][first] for name in by.keys}, number[groups.of_rows]
 
 
 def causes_by_device(devices: pd.DataFrame, causes: pd.DataFrame) -> pd.DataFrame:
@@ -205,12 +198,7 @@ def owners_by_path(owners: pd.DataFrame, paths: pd.DataFrame) -> pd.DataFrame:
     ``rank``, ``device``, ``cause``, ``owner``, ``kind``, ``path`` (text: the innermost names),
     ``idle_ns`` (int64), ``idle_percent`` (of the idle time of the device), ``pieces``.
     """
-    table = (
-        as_counted(owners).groupby(_KEYS, as_index=False, sort=False)[["idle_ns", "pieces"]].sum()
-    )
-    table = table.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
-    whole_ns = table.groupby(["rank", "device"])["idle_ns"].transform("sum")
-    table.insert(len(_KEYS) + 1, "idle_percent", 100 * table["idle_ns"] / whole_ns)
+    table = sums_by(["rank", "device", "cause", "owner", "kind", "path"], owners)
     names, parents = paths["name"].tolist(), paths["parent"].tolist()
     text = {path: _path_text(path, names, parents) for path in set(table["path"].tolist())}
     return table.assign(path=shared_texts(text[path] for path in table["path"].tolist()))

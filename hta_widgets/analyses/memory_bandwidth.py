@@ -218,15 +218,6 @@ class _Sized(NamedTuple):
     durations."""
 
 
-class _RankBandwidth(NamedTuple):
-    """Part of the analysis of one rank that no parameter changes."""
-
-    changes: Columns
-    rows: list[dict[str, object]]
-    sized: dict[str, _Sized]
-    notices: tuple[Notice, ...]
-
-
 def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBandwidth:
     """Add up the bandwidth of the copies and memsets that run at the same time.
 
@@ -240,55 +231,51 @@ def memory_bandwidth(job: Job, ranks: Iterable[int] | None = None) -> MemoryBand
         All ranks when not given.
     """
     chosen = select_ranks(job, ranks)
-    by_rank = {rank: _bandwidth_of_rank(job, rank) for rank in chosen}
-    transfers = _table(each.rows for each in by_rank.values())
-    notices = {rank: each.notices for rank, each in by_rank.items()}
+    changes, notices = dict[int, Columns](), dict[int, tuple[Notice, ...]]()
+    rows, sized = list[dict[str, object]](), list[dict[str, _Sized]]()
+    for number in chosen:
+        rank, offset_ns = job.rank(number), job.offset_ns(number)
+        changes[number] = aligned_bandwidth(rank, offset_ns)
+        rows += rank.remember(_rows, offset_ns)
+        sized.append(rank.remember(_sized))
+        notices[number] = _unknown_bandwidth_notices(rank)
+    transfers = table_of(rows, _TRANSFERS)
     return MemoryBandwidth(
-        changes=TablesOfRanks({rank: each.changes for rank, each in by_rank.items()}),
+        changes=TablesOfRanks(changes),
         transfers=transfers,
-        finding=_bandwidth_finding(transfers, [each.sized for each in by_rank.values()]),
-        notices=(
-            *job.notices_for(chosen, Recorded.KERNELS),
-            *job.merged(notices),
-        ),
+        finding=_bandwidth_finding(transfers, sized),
+        notices=(*job.notices_for(chosen, Recorded.KERNELS), *job.merged(notices)),
     )
 
 
 def transfer_statistics(job: Job, ranks: Iterable[int] | None = None) -> pd.DataFrame:
     """`MemoryBandwidth.transfers` alone."""
-    return _table(_rows_of(job, rank) for rank in select_ranks(job, ranks))
-
-
-def _table(of_ranks: Iterable[Sequence[Mapping[str, object]]]) -> pd.DataFrame:
+    of_ranks = (
+        job.rank(rank).remember(_rows, job.offset_ns(rank)) for rank in select_ranks(job, ranks)
+    )
     return table_of([row for rows in of_ranks for row in rows], _TRANSFERS)
 
 
-def _bandwidth_of_rank(job: Job, rank: int) -> _RankBandwidth:
-    return _RankBandwidth(
-        changes=bandwidth_changes(job, rank),
-        rows=_rows_of(job, rank),
-        sized=job.rank(rank).remember(_sized),
-        notices=_unknown_bandwidth_notices(transfers_of(job.rank(rank))),
-    )
-
-
-def _rows_of(job: Job, rank: int) -> list[dict[str, object]]:
-    return job.rank(rank).remember(_rows, job.offset_ns(rank))
+def changes_by_kind(rank: Rank, offset_ns: int) -> dict[str, Columns]:
+    """The `aligned_bandwidth` of each kind of transfer, by its name."""
+    transfers, changes = transfers_of(rank), aligned_bandwidth(rank, offset_ns)
+    last = 2 * np.cumsum(np.bincount(transfers.name, minlength=len(transfers.names)))
+    return {
+        name: {column: each[first:end] for column, each in changes.items()}
+        for name, (first, end) in zip(transfers.names, pairwise([0, *last.tolist()]), strict=True)
+    }
 
 
 def _rows(rank: Rank, offset_ns: int) -> list[dict[str, object]]:
     number, transfers = rank.trace.rank, transfers_of(rank)
-    changes = aligned_bandwidth(rank, offset_ns)
-    last = 2 * np.cumsum(np.bincount(transfers.name, minlength=len(transfers.names)))
-    return [
-        _row(number, code, transfers, {name: each[first:end] for name, each in changes.items()})
-        for code, (first, end) in enumerate(pairwise([0, *last.tolist()]))
-    ]
+    of_kinds = changes_by_kind(rank, offset_ns).values()
+    return [_row(number, code, transfers, changes) for code, changes in enumerate(of_kinds)]
 
 
-def _unknown_bandwidth_notices(transfers: Transfers) -> tuple[Notice, ...]:
-    unknown = int((transfers.gb_per_s == 0).sum())
-    return (Notice(_UNKNOWN_BANDWIDTH, (unknown, transfers.gb_per_s.size)),) if unknown else ()
+def _unknown_bandwidth_notices(rank: Rank) -> tuple[Notice, ...]:
+    gb_per_s = transfers_of(rank).gb_per_s
+    unknown = int((gb_per_s == 0).sum())
+    return (Notice(_UNKNOWN_BANDWIDTH, (unknown, gb_per_s.size)),) if unknown else ()
 
 
 def _row(rank: int, code: int, transfers: Transfers, changes: Columns) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -256,15 +256,6 @@ class QueueLength(Result):
     streams: pd.DataFrame
 
 
-class _RankQueues(NamedTuple):
-    """Part of the analysis of one rank that no parameter changes."""
-
-    changes: Columns
-    streams: list[dict[str, float]]
-    notices: tuple[Notice, ...]
-    has_work: bool
-
-
 def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
     """Count the operations that are launched but not yet started.
 
@@ -280,40 +271,38 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
         All ranks when not given.
     """
     chosen = select_ranks(job, ranks)
-    by_rank = {rank: _queues_of_rank(job, rank) for rank in chosen}
-    streams = table_of([row for each in by_rank.values() for row in each.streams], _STREAMS)
-    notices = {rank: each.notices for rank, each in by_rank.items()}
+    changes, notices, has_work = dict[int, Columns](), dict[int, tuple[Notice, ...]](), False
+    rows: list[dict[str, float]] = []
+    for number in chosen:
+        rank, offset_ns = job.rank(number), job.offset_ns(number)
+        changes[number] = aligned_changes(rank, offset_ns)
+        rows += rank.remember(_stream_rows, offset_ns)
+        notices[number] = rank.remember(_queue_notices)
+        has_work |= len(rank.gpu_work) > 0
+    streams = table_of(rows, _STREAMS)
     return QueueLength(
-        changes=TablesOfRanks({rank: each.changes for rank, each in by_rank.items()}),
+        changes=TablesOfRanks(changes),
         streams=streams,
-        finding=_queue_finding(streams, any(each.has_work for each in by_rank.values())),
-        notices=(
-            *job.notices_for(chosen, Recorded.KERNELS),
-            *job.merged(notices),
-        ),
+        finding=_queue_finding(streams, has_work),
+        notices=(*job.notices_for(chosen, Recorded.KERNELS), *job.merged(notices)),
     )
 
 
-def _queues_of_rank(job: Job, rank: int) -> _RankQueues:
-    of_rank, offset_ns = job.rank(rank), job.offset_ns(rank)
-    return _RankQueues(
-        changes=aligned_changes(of_rank, offset_ns),
-        streams=of_rank.remember(_stream_rows, offset_ns),
-        notices=of_rank.remember(_queue_notices),
-        has_work=len(of_rank.gpu_work) > 0,
-    )
-
-
-def _stream_rows(rank: Rank, offset_ns: int) -> list[dict[str, float]]:
+def changes_by_stream(rank: Rank, offset_ns: int) -> list[Columns]:
+    """The `aligned_changes` of each stream, ascending by device and stream."""
     changes = aligned_changes(rank, offset_ns)
     device, stream = changes["device"], changes["stream"]
     differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
     edges = [0, *(np.flatnonzero(differs) + 1).tolist(), device.size]
     return [
-        _stream_row(rank, {name: column[first:last] for name, column in changes.items()})
+        {name: column[first:last] for name, column in changes.items()}
         for first, last in pairwise(edges)
         if last
     ]
+
+
+def _stream_rows(rank: Rank, offset_ns: int) -> list[dict[str, float]]:
+    return [_stream_row(rank, changes) for changes in changes_by_stream(rank, offset_ns)]
 
 
 def _stream_row(rank: Rank, changes: Columns) -> dict[str, float]:
@@ -336,15 +325,10 @@ def _stream_row(rank: Rank, changes: Columns) -> dict[str, float]:
 
 
 def _queue_notices(rank: Rank) -> tuple[Notice, ...]:
-    return tuple(_unplaced_operations(rank))
-
-
-def _unplaced_operations(rank: Rank) -> Iterator[Notice]:
     work, launched_ns = rank.gpu_work, rank.launched_ns
-    if (launched_ns == NEVER).any():
-        yield Notice(_WITHOUT_LAUNCH)
-    if early := int(((work.start_ns < launched_ns) & (launched_ns < NEVER)).sum()):
-        yield Notice(_BEFORE_LAUNCH, (early, len(work)))
+    early = int(((work.start_ns < launched_ns) & (launched_ns < NEVER)).sum())
+    without = [Notice(_WITHOUT_LAUNCH)] if (launched_ns == NEVER).any() else []
+    return (*without, *([Notice(_BEFORE_LAUNCH, (early, len(work)))] if early else ()))
 
 
 def _queue_finding(streams: pd.DataFrame, worked: bool) -> str:  # noqa: FBT001

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Final
 
-import numpy as np
-
-from hta_widgets.analyses.memory_bandwidth import aligned_bandwidth, transfers_of
+from hta_widgets.analyses.memory_bandwidth import changes_by_kind, transfers_of
 from hta_widgets.analyses.timeline.added.kind import AddedLane, LaneKind, curve_lane
 from hta_widgets.analyses.timeline.curve import Curve
 from hta_widgets.trace.model.kernels import KernelType
@@ -18,12 +15,10 @@ _NO_SIZES: Final = "copies and memsets were recorded without their sizes"
 
 
 def _lanes(rank: Rank) -> list[AddedLane]:
-    transfers, changes = transfers_of(rank), aligned_bandwidth(rank, 0)
-    last = 2 * np.cumsum(np.bincount(transfers.name, minlength=len(transfers.names)))
     lanes = []
-    for name, (first, end) in zip(transfers.names, pairwise([0, *last.tolist()]), strict=True):
-        time_ns = changes["time_ns"][first:end]
-        curve = Curve(time_ns, changes["bandwidth_gb_per_s"][first:end], int(time_ns[-1]))
+    for name, changes in changes_by_kind(rank, 0).items():
+        time_ns = changes["time_ns"]
+        curve = Curve(time_ns, changes["bandwidth_gb_per_s"], int(time_ns[-1]))
         if curve.most > 0:
             label = name.replace("Memcpy", "copies").replace("Memset", "memsets")
             lanes.append(curve_lane(f"bandwidth {name}", label, "GB/s", curve))

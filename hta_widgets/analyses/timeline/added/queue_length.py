@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Final
 
-import numpy as np
-
-from hta_widgets.analyses.queue_length import aligned_changes
+from hta_widgets.analyses.queue_length import changes_by_stream
 from hta_widgets.analyses.timeline.added.kind import AddedLane, LaneKind, curve_lane
 from hta_widgets.analyses.timeline.curve import Curve
 from hta_widgets.trace.ranks.rank import Rank
@@ -16,18 +13,13 @@ _NO_LAUNCH: Final = "no GPU operation has its launch in the trace"
 
 
 def _lanes(rank: Rank) -> list[AddedLane]:
-    changes = aligned_changes(rank, 0)
-    device, stream, time_ns = (changes[name] for name in ("device", "stream", "time_ns"))
-    differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
-    edges = [0, *(np.flatnonzero(differs) + 1).tolist(), device.size]
     many = len(rank.gpu_work.devices) > 1
     lanes = []
-    for first, last in pairwise(edges if device.size else [0]):
-        where = f"GPU {device[first]} · " if many else ""
-        key = f"queue {device[first]} {stream[first]}"
-        length = changes["queue_length"][first:last]
-        curve = Curve(time_ns[first:last], length, int(time_ns[last - 1]))
-        lanes.append(curve_lane(key, f"{where}queue {stream[first]}", "operations", curve))
+    for changes in changes_by_stream(rank, 0):
+        device, stream, time_ns = changes["device"][0], changes["stream"][0], changes["time_ns"]
+        label = f"{f'GPU {device} · ' if many else ''}queue {stream}"
+        curve = Curve(time_ns, changes["queue_length"], int(time_ns[-1]))
+        lanes.append(curve_lane(f"queue {device} {stream}", label, "operations", curve))
     return lanes
 
 

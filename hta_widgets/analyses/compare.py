@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -202,7 +202,10 @@ def compare(
     sides = sides_of(first, second, ranks)
     _check(sides, per, per_step=per_step)
     shares = _shares(sides, per, per_step=per_step)
-    kernels = _kernels(sides, shares)
+    first_kernels, second_kernels = (kernel_totals(side.job, side.ranks) for side in sides)
+    if any(side.lacks_kernels for side in sides):
+        first_kernels, second_kernels = first_kernels.iloc[:0], second_kernels.iloc[:0]
+    kernels = compared_kernels(first_kernels, second_kernels, shares)
     times = compared_times(sides[0].recording, sides[1].recording, shares)
     unit = _unit(sides, per, per_step=per_step)
     return Compare(
@@ -238,13 +241,6 @@ def _shares(sides: Sides, per: str, *, per_step: bool) -> tuple[float, float] | 
         side.recording.share(per_rank=per == "rank", per_step=per_step) for side in sides
     )
     return first, second
-
-
-def _kernels(sides: Sides, shares: tuple[float, float] | None) -> pd.DataFrame:
-    first, second = (kernel_totals(side.job, side.ranks) for side in sides)
-    if any(side.lacks_kernels for side in sides):
-        first, second = first.iloc[:0], second.iloc[:0]
-    return compared_kernels(first, second, shares)
 
 
 def _unit(sides: Sides, per: str, *, per_step: bool) -> str:
@@ -293,7 +289,7 @@ class Side:
             f"{duration(recorded.times_ns['span'] / recorded.ranks)} from the first to the last "
             f"GPU operation{' each' if recorded.ranks > 1 else ''}"
         )
-        said = (amount, *self.job.notices_for(self.ranks), *self.lacks_kernels)
+        said = (amount, *self.job.notices_for(self.ranks, Recorded.KERNELS))
         return [f"{self.name}: {notice}" for notice in said]
 
 
@@ -315,10 +311,7 @@ def sides_of(first: Job, second: Job, ranks: Iterable[int] | None) -> Sides:
     wanted = tuple(ranks) if ranks is not None else None
     ranks_of_both = select_ranks(first, wanted), select_ranks(second, wanted)
     names = job_names(first.name, second.name)
-    return (
-        Side(first, ranks_of_both[0], names[0]),
-        Side(second, ranks_of_both[1], names[1]),
-    )
+    return Side(first, ranks_of_both[0], names[0]), Side(second, ranks_of_both[1], names[1])
 
 
 def job_names(first: str, second: str) -> tuple[str, str]:
@@ -441,16 +434,6 @@ def _tail(category: DurationCategory | None, percent: int, side: str) -> dict[st
     return {f"count_{side}": count, f"k_{side}": k, f"mean_{side}_ns": mean_ns}
 
 
-class _Named(NamedTuple):
-    """Work of one name on one rank."""
-
-    key: str
-    name: str
-    kernel_type: str
-    launches: int
-    total_ns: int
-
-
 def compared_kernels(
     first: pd.DataFrame, second: pd.DataFrame, shares: tuple[float, float] | None
 ) -> pd.DataFrame:
@@ -508,7 +491,7 @@ def kernel_totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
     """
     by_rank = job.reduce(_named_work, ranks)
     found = [named for of_rank in by_rank.values() for named in of_rank]
-    table = pd.DataFrame(found, columns=list(_Named._fields))
+    table = pd.DataFrame(found, columns=["key", "name", "kernel_type", *_SUMS])
     by_name = table.groupby(["key", "name", "kernel_type"], as_index=False).sum()
     by_name = by_name.sort_values(["total_ns", "name"], ascending=[False, True])
     by_key = by_name.groupby("key", sort=True)
@@ -516,7 +499,8 @@ def kernel_totals(job: Job, ranks: tuple[int, ...]) -> pd.DataFrame:
     return totals.astype(dict.fromkeys(_SUMS, np.int64))
 
 
-def _named_work(rank: Rank) -> list[_Named]:
+def _named_work(rank: Rank) -> list[tuple[str, str, str, int, int]]:
+    """Normalised name, name, type, launches and total time (ns) of each kernel of a rank."""
     work, events = rank.gpu_work, rank.trace.events
     wanted = np.flatnonzero(events.kind[work.rows] != Kind.BUSY)
     keys = [work.name[wanted], work.type[wanted]]
@@ -524,12 +508,12 @@ def _named_work(rank: Rank) -> list[_Named]:
     mangled = mangled_names(events)
     graphs = set(events.name.codes[events.rows_of(Kind.GRAPH)].tolist())
     return [
-        _Named(
-            key=normalised_kernel_name(mangled.get(code, name)),
-            name=name,
-            kernel_type=KernelType(kernel_type).name,
-            launches=launches,
-            total_ns=total_ns,
+        (
+            normalised_kernel_name(mangled.get(code, name)),
+            name,
+            KernelType(kernel_type).name,
+            launches,
+            total_ns,
         )
         for (code, kernel_type), launches, total_ns in kernels.itertuples()
         for name in [_GRAPHS if code in graphs else work.names[code]]

@@ -60,15 +60,6 @@ class CuptiCounters(Result):
     operators: pd.DataFrame
 
 
-@dataclass(frozen=True, eq=False)
-class _RankCounters:
-    """Measured kernels and counters of one rank."""
-
-    ranges: pd.DataFrame
-    counters: tuple[str, ...]
-    notices: tuple[str, ...]
-
-
 def cupti_counters(
     job: Job,
     ranks: Iterable[int] | None = None,
@@ -96,10 +87,9 @@ def cupti_counters(
     chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     parts = job.reduce(_measured, chosen, job.clock, selection)
-    measured = {rank: part for rank, part in parts.items() if len(part.ranges)}
-    counters = tuple(sorted({name for part in measured.values() for name in part.counters}))
+    frames = [ranges.assign(rank=rank) for rank, (ranges, _) in parts.items() if len(ranges)]
+    counters = tuple(sorted({str(name) for each in frames for name in each} - {*_COLUMNS}))
     columns = [*_COLUMNS, *counters]
-    frames = [part.ranges.assign(rank=rank) for rank, part in measured.items()]
     table = (
         pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
     )
@@ -110,16 +100,19 @@ def cupti_counters(
         finding=_counter_finding(table, counters, chosen),
         notices=(
             *job.notices_for(chosen, Recorded.COUNTERS),
-            *(f"rank {rank}: {each}" for rank, part in parts.items() for each in part.notices),
+            *(f"rank {rank}: {each}" for rank, (_, said) in parts.items() for each in said),
         ),
     )
 
 
-def _measured(rank: Rank, clock: JobClock, selection: TimeSelection | None) -> _RankCounters:
+def _measured(
+    rank: Rank, clock: JobClock, selection: TimeSelection | None
+) -> tuple[pd.DataFrame, list[str]]:
+    """Measured kernels with their counters, and notices."""
     events, offset_ns = rank.trace.events, clock.offset_ns(rank.trace)
     rows = events.rows_of(Kind.PROFILER_RANGE)
     if not rows.size:  # of 256 ranks, empty tables took 0.2 s of each page
-        return _RankCounters(pd.DataFrame(), (), ())
+        return pd.DataFrame(), []
     launches, notices = _launches(rank, rows)
     asked = np.where(launches == NO_LAUNCH, rows, launches)
     kept = rank.analysed[asked]
@@ -141,8 +134,7 @@ def _measured(rank: Rank, clock: JobClock, selection: TimeSelection | None) -> _
             BOTTOM: pd.Series([stack[-1] if stack else None for stack in stacks], dtype=object),
         }
     )
-    values = _counter_values(events, rows)
-    return _RankCounters(pd.concat([table, values], axis=1), tuple(values.columns), tuple(notices))
+    return pd.concat([table, _counter_values(events, rows)], axis=1), notices
 
 
 def _launches(rank: Rank, rows: Int64Array) -> tuple[Int64Array, list[str]]:
@@ -158,13 +150,8 @@ def _launches(rank: Rank, rows: Int64Array) -> tuple[Int64Array, list[str]]:
             f"by order to {counted(calls.size, 'kernel launch', 'kernel launches')}"
         )
         return launches, [words]
-    return _replaced(launches, without, calls), []
-
-
-def _replaced(values: Int64Array, positions: Int64Array, by: Int64Array) -> Int64Array:
-    changed = values.copy()
-    changed[positions] = by
-    return changed
+    launches[without] = calls
+    return launches, []
 
 
 def _kernel_launches(rank: Rank) -> Int64Array:

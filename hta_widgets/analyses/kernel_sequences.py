@@ -124,7 +124,17 @@ def counted_sequences(calls: LaunchingCalls, places: Int64Array) -> tuple[Patter
         for stop, length in zip(after, lengths.tolist(), strict=True)
     ]
     operators = [names[code] for code in operator[first].tolist()]
-    return _most_frequent_first(_added_up(every, operators, sequences, lengths), every)
+    named = zip(operators, sequences, strict=True)
+    patterns = Patterns(
+        pattern=[SEPARATOR.join([operator, *launched]) for operator, launched in named],
+        operator=operators,
+        kernels=lengths,
+        count=np.bincount(ids, minlength=lengths.size),
+        gpu_time_ns=sums_at(ids, every.gpu_time_ns, lengths.size),
+        cpu_time_ns=sums_at(ids, every.cpu_time_ns, lengths.size),
+        sequences=sequences,
+    )
+    return _most_frequent_first(patterns, every)
 
 
 def _first_of_each(ids: Int64Array) -> Int64Array:
@@ -132,21 +142,6 @@ def _first_of_each(ids: Int64Array) -> Int64Array:
     first = np.empty(int(ids.max(initial=-1)) + 1, dtype=np.int64)
     first[ids[::-1]] = np.arange(ids.size)[::-1]  # of equal numbers, the last assignment stays
     return first
-
-
-def _added_up(
-    every: Occurrences, operators: list[str], sequences: list[tuple[str, ...]], kernels: Int64Array
-) -> Patterns:
-    named = zip(operators, sequences, strict=True)
-    return Patterns(
-        pattern=[SEPARATOR.join([operator, *names]) for operator, names in named],
-        operator=operators,
-        kernels=kernels,
-        count=np.bincount(every.pattern, minlength=kernels.size),
-        gpu_time_ns=sums_at(every.pattern, every.gpu_time_ns, kernels.size),
-        cpu_time_ns=sums_at(every.pattern, every.cpu_time_ns, kernels.size),
-        sequences=sequences,
-    )
 
 
 def _most_frequent_first(patterns: Patterns, every: Occurrences) -> tuple[Patterns, Occurrences]:

@@ -64,30 +64,25 @@ def clocks(job: Job, ranks: Iterable[int] | None = None) -> Clocks:
     chosen = select_ranks(job, ranks)
     found = job_clocks(job)
     places = np.sort([found.ranks.index(rank) for rank in chosen])
-    table = _clock_table(found).iloc[places].reset_index(drop=True)
-    spreads = [each.fit.spread_ns for each in found.judged if each is not None]
-    spread_ns = max(spreads, default=float("nan"))
-    return Clocks(
-        ranks=table,
-        spread_ns=spread_ns,
-        finding=_clock_finding(found, table),
-        notices=(*job.notices_for(chosen), *found.notices, *found.matches.notices),
-    )
-
-
-def _clock_table(found: JobClocks) -> pd.DataFrame:
-    offset_ns = found.alignment.offset_ns
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "rank": np.array(found.ranks, dtype=np.int64),
             "component": found.components,
             "clock": np.array(found.states, dtype=object),
-            "offset_ns": offset_ns,
+            "offset_ns": found.alignment.offset_ns,
             "shift_ns": found.shifts_ns,
             "drift_ppm": _PER_MILLION * found.alignment.drift,
             "error_ns": found.error_ns,
             "collectives": found.collectives,
         }
+    )
+    table = table.iloc[places].reset_index(drop=True)
+    spreads = [each.fit.spread_ns for each in found.judged if each is not None]
+    return Clocks(
+        ranks=table,
+        spread_ns=max(spreads, default=float("nan")),
+        finding=_clock_finding(found, table),
+        notices=(*job.notices_for(chosen), *found.notices, *found.matches.notices),
     )
 
 

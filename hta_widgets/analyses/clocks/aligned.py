@@ -124,7 +124,7 @@ class JobClocks:
             notice
             for number, judged in enumerate(self.judged)
             if judged is not None
-            for notice in _state_notices(judged, self._ranks_of(number))
+            if (notice := _state_notice(judged, self._ranks_of(number)))
         ]
         return (*notices, *self._separation_notices(), *self.laid_over_notices)
 
@@ -175,7 +175,11 @@ def job_clocks(job: Job) -> JobClocks:
     used = _chosen(alignment, recorded, is_aligned[components])
     error_ns, collectives = _errors(teams, used)
     if len(job.ranks) >= world_size_among(job.reduce(world_size_of, job.ranks)):
-        matches = _with_ends_together(matches, used, judged, components)
+        kernels = matches.kernels
+        is_sound = np.array([each is None or each.state != CONTRADICTORY for each in judged])
+        start_ns = used.aligned(kernels.start_ns, kernels.place)
+        end_ns = used.aligned(kernels.end_ns, kernels.place)
+        matches = with_ends_together(matches, start_ns, end_ns, is_sound[components])
     origins = [*job.reduce(origin_of, job.ranks).values()]
     has_events = np.array([each.has_events for each in origins])
     length_ns = np.array([each.length_ns for each in origins], dtype=np.int64)
@@ -232,19 +236,6 @@ def _aligned(teams: Sequence[Team], recorded_ns: Times) -> tuple[list[Team], Int
     return kept, components, alignment
 
 
-def _with_ends_together(
-    matches: Matches,
-    alignment: Alignment,
-    judged: Sequence[Judged | None],
-    components: Int64Array,
-) -> Matches:
-    kernels = matches.kernels
-    is_sound = np.array([each is None or each.state != CONTRADICTORY for each in judged])
-    start_ns = alignment.aligned(kernels.start_ns, kernels.place)
-    end_ns = alignment.aligned(kernels.end_ns, kernels.place)
-    return with_ends_together(matches, start_ns, end_ns, is_sound[components])
-
-
 def _chosen(one: Alignment, other: Alignment, is_one: Mask) -> Alignment:
     return Alignment(
         np.where(is_one, one.offset_ns, other.offset_ns),
@@ -294,30 +285,28 @@ def _errors(teams: Sequence[Team], alignment: Alignment) -> tuple[Float64Array, 
     return np.array(errors), np.array([each.size for each in joined], dtype=np.int64)
 
 
-def _state_notices(judged: Judged, ranks: str) -> list[str]:
+def _state_notice(judged: Judged, ranks: str) -> str:
+    """Why the clocks of some ranks are not aligned; empty if they are."""
     if judged.state == RECORDED and judged.aligned.fewest < FEWEST:
-        words = (
+        return (
             f"ranks {ranks}: the recorded clocks are used; "
             f"{counted(judged.aligned.fewest, 'collective')} of a rank are too few to align them"
         )
-        return [words]
     if judged.state == RECORDED:
-        words = (
+        return (
             f"ranks {ranks}: the recorded clocks are used; the ends of their collectives differ by "
             f"{duration(judged.aligned.spread_ns)}, too much compared with the "
             f"{duration(judged.aligned.median_wait_ns)} that ranks wait (the limit is "
             f"{percent(100 * SHARE_OF_WAIT)})"
         )
-        return [words]
     if judged.state == CONTRADICTORY:
-        words = (
+        return (
             f"ranks {ranks}: the clocks cannot be aligned; in "
             f"{percent(100 * judged.aligned.impossible)} of "
             f"{counted(judged.aligned.collectives, 'collective')}, a rank starts after another has "
             "ended, so waiting and transfer cannot be told apart"
         )
-        return [words]
-    return []
+    return ""
 
 
 class Lanes(NamedTuple):

@@ -11,7 +11,7 @@ Nothing can be transferred before the last member has started::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -187,11 +187,8 @@ def waits(clocks: JobClocks, world_size: int) -> Waits:
     matches = matches.without(is_apart, *_apart_notices(matches, is_apart))
     tolerance = [float(TOGETHER_NS) if each is None else each.fit.tolerance_ns for each in judged]
     first = matches.kernels.place[matches.rows[matches.edges[:-1]]]
-    kept = _on_common_clock(matches, clocks)
-    return Waits(
-        matches=matches,
-        start_ns=kept.start_ns,
-        end_ns=kept.end_ns,
+    return replace(
+        _on_common_clock(matches, clocks),
         tolerance_ns=np.array(tolerance)[first],
         is_complete=_is_complete(matches, world_size),
         notices=matches.notices,

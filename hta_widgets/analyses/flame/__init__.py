@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, get_args
+from typing import Final, get_args
 
 import numpy as np
 import pandas as pd
@@ -136,13 +136,11 @@ def flame(
     chosen = select_ranks(job, [rank])
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     path = tuple(root or ())
-    asked = _Asked(
-        weight,
-        "merged" if sandwich else order,
-        selection,
-        path or ((sandwich,) if sandwich else ()),
-    )
-    nodes, names, callers, total, has_frames = job.reduce(_nodes, chosen, asked, sandwich)[rank]
+    if sandwich:
+        order, path = "merged", path or (sandwich,)
+    nodes, names, callers, total, has_frames = job.reduce(
+        _nodes, chosen, weight, order, selection, root=path, sandwich=sandwich
+    )[rank]
     of_memory = weight == "bytes"
     said = data_size(total) if of_memory else duration(total)
     return Flame(
@@ -150,7 +148,7 @@ def flame(
         names=names.rename(columns=_IN_BYTES) if of_memory else names,
         callers=callers.rename(columns=_IN_BYTES) if of_memory else callers,
         sandwich=sandwich,
-        root=asked.root,
+        root=path,
         total_ns=0 if of_memory else total,
         total_bytes=total if of_memory else 0,
         finding=f"{said} {_WHAT[weight]} on rank {rank}." if total else "",
@@ -185,25 +183,23 @@ def collapsed_stacks(
     return job.reduce(_collapsed, chosen, weight, selection)[rank]
 
 
-class _Asked(NamedTuple):
-    weight: Weight
-    order: Order
-    selection: TimeSelection | None
-    root: tuple[str, ...]
-
-
 def _nodes(
-    rank: Rank, asked: _Asked, sandwich: str
+    rank: Rank,
+    weight: Weight,
+    order: Order,
+    selection: TimeSelection | None,
+    *,
+    root: tuple[str, ...],
+    sandwich: str,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, int, bool]:
-    weight, order, selection, root = asked
     has_frames = calls_of(rank).has_frames
     tree = weighted_tree(rank, weight, order, selection)
     total = int(tree.own_ns.sum())
     if not sandwich:
         return folded(tree, order, root), times_by_name(tree, root), no_nodes(), total, has_frames
-    both = sandwich_of(tree, sandwich)
-    callers = folded(both.callers, order, (sandwich,)) if len(root) == 1 else no_nodes()
-    nodes, names = folded(both.callees, order, root), times_by_name(both.callees, root)
+    callees, callers_of = sandwich_of(tree, sandwich)
+    callers = folded(callers_of, order, (sandwich,)) if len(root) == 1 else no_nodes()
+    nodes, names = folded(callees, order, root), times_by_name(callees, root)
     return nodes, names, callers, total, has_frames
 
 
@@ -365,18 +361,12 @@ def _shown(tree: CallTree, top: int, whole_ns: int) -> Int64Array:
     return found
 
 
-class Sandwich(NamedTuple):
-    """Two trees with one outermost node of the same name and total."""
-
-    callees: CallTree
-    """What the calls of the name call, merged by path from the name on."""
-    callers: CallTree
-    """What calls them, merged by path from the name outwards: the callers of a node are inside it.
-    The own part of a node is that of the paths that start there."""
-
-
-def sandwich_of(tree: CallTree, name: str) -> Sandwich:
+def sandwich_of(tree: CallTree, name: str) -> tuple[CallTree, CallTree]:
     """Merge the calls of a name; calls inside others of the same name count as part of these.
+
+    One tree has what the calls of the name call, merged by path from the name on; the other what
+    calls them, merged by path from the name outwards: the callers of a node are inside it, and its
+    own part is that of the paths that start there.
 
     Raises
     ------
@@ -389,7 +379,7 @@ def sandwich_of(tree: CallTree, name: str) -> Sandwich:
         raise ParameterError(msg)
     inside = _levels(tree, found, tree.own_ns, lambda nodes: _inside(tree, nodes))
     around = _levels(tree, found, tree.total_ns, lambda nodes: _around(tree, nodes))
-    return Sandwich(inside, around)
+    return inside, around
 
 
 def _outermost(tree: CallTree, name: str) -> Int64Array:

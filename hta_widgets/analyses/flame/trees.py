@@ -38,14 +38,6 @@ NOBODY = {
 """Name of the node for what belongs to no call, by weight."""
 
 
-class _NodesOfCalls(NamedTuple):
-    """The nodes of all calls that may have some of a weight; they do not depend on the time."""
-
-    nodes: Nodes
-    node: IntArray
-    """Node of each call by place, -1 for other calls; the last value is also -1, for place -1."""
-
-
 def weighted_tree(
     rank: Rank, weight: Weight, order: Order, selection: TimeSelection | None = None
 ) -> CallTree:
@@ -78,15 +70,18 @@ def _weighted_tree(
     )
 
 
-def _paths(rank: Rank, weight: Weight) -> _NodesOfCalls:
-    """Nodes in which all calls with the same path of names are merged."""
+def _paths(rank: Rank, weight: Weight) -> tuple[Nodes, IntArray]:
+    """Nodes in which all calls with the same path of names are merged, at any time.
+
+    Also returns the node of each call by place, -1 for other calls and for place -1.
+    """
     calls = calls_of(rank)
     nodes, places, node_at = merged_nodes(calls, calls_with_any(rank, weight))
-    return _NodesOfCalls(nodes, narrowed(_by_place(calls, places, node_at)))
+    return nodes, narrowed(_by_place(calls, places, node_at))
 
 
-def _runs(rank: Rank, weight: Weight) -> _NodesOfCalls:
-    """Nodes that are runs of neighbours with one name: level by level, in order of time."""
+def _runs(rank: Rank, weight: Weight) -> tuple[Nodes, IntArray]:
+    """The same for runs of neighbours with one name: level by level, in order of time."""
     calls = calls_of(rank)
     places = calls_with_any(rank, weight)
     position = _by_place(calls, places, np.arange(places.size, dtype=np.int32))
@@ -104,7 +99,7 @@ def _runs(rank: Rank, weight: Weight) -> _NodesOfCalls:
         count += first[-1].size
     at = np.concatenate(first)
     nodes = Nodes(node[parent[at]], name[at], calls.kind[places[at]], depth[at], places[at])
-    return _NodesOfCalls(nodes, narrowed(_by_place(calls, places, node[:-1])))
+    return nodes, narrowed(_by_place(calls, places, node[:-1]))
 
 
 def _by_place(calls: Calls, places: Int64Array, node: Column) -> Int32Array:
@@ -119,11 +114,11 @@ def _work_runs(rank: Rank) -> Int64Array:
     The work of one run of calls, or of no call, is a run as long as its name stays the same. Work
     is ordered by its start, whatever the device and the stream.
     """
-    calls, runs = calls_of(rank), rank.remember(_runs, "gpu")
+    calls, (_, node_of_call) = calls_of(rank), rank.remember(_runs, "gpu")
     events, found = rank.trace.events, np.full(len(rank.trace.events), NO_PARENT)
     rows = events.rows_of(*GPU_WORK)
     rows = rows[events.duration_ns[rows] > 0]
-    node = runs.node[calls.places_of(rank.launches[rows].astype(np.int64))]
+    node = node_of_call[calls.places_of(rank.launches[rows].astype(np.int64))]
     order = np.argsort(node, kind="stable")
     rows, node, name = rows[order], node[order], events.name.codes[rows[order]]
     opens = np.ones(rows.size, dtype=np.bool_)
@@ -203,9 +198,7 @@ def call_tree(calls: Calls, weights: Weights) -> CallTree:
     kept = weights.ns > 0
     place, work, ns = (column[kept] for column in weights[:3])
     nodes, places, node_at = merged_nodes(calls, place[place != NO_PARENT])
-    node_of = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)  # the last is for no place
-    node_of[places] = node_at
-    node = node_of[place].astype(np.int64)
+    node = _by_place(calls, places, node_at)[place].astype(np.int64)
     return tree_of(calls, nodes, NodeWeights(node, work, ns), weights.nobody)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hta_widgets.analyses.idle_time.gaps import (
     IDLE_SPLIT,
@@ -23,6 +22,7 @@ from hta_widgets.analyses.idle_time.gaps import (
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.cutoffs import cutoff_ns
 from hta_widgets.analyses.time.gpu_time import GpuTime, over_steps, span_in_words
+from hta_widgets.analyses.time.rows import Columns, joined
 from hta_widgets.analyses.time.selection import TimeSelection, remember, selected_times
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.grouping import grouped
@@ -51,8 +51,6 @@ _UNKNOWN_LAUNCHES = (
     "no launch in the trace for the operation that ends {} of {} idle intervals on streams: their "
     "cause is unknown (HTA's categories call them kernel_wait or other by their length)"
 )
-
-Columns = dict[str, NDArray[np.generic]]
 
 IDLE_CATEGORIES = ("host_wait", "kernel_wait", "other")
 """HTA's causes of an idle interval; each interval has one of them."""
@@ -264,9 +262,7 @@ def _idle_rows_of_streams(rank: Rank, delay_ns: int) -> Columns:
 
 
 def _table(parts: Sequence[Columns]) -> pd.DataFrame:
-    columns: dict[str, Any] = {
-        name: np.concatenate([part[name] for part in parts]) for name in parts[0]
-    }
+    columns = joined(parts)
     for name, values in _CATEGORIES.items():
         if name in columns:
             codes, names = columns[name].astype(np.int8), pd.Index(values, dtype=object)
@@ -324,7 +320,7 @@ def split_rows(rank: int, gaps: SplitGaps, delay_ns: int) -> Columns:
 def _share_of_group(idle_ns: Int64Array, size: int) -> Float64Array:
     """Share (%) of each row in its group of rows of one stream or device."""
     whole_ns = np.repeat(idle_ns.reshape(-1, size).sum(axis=1), size)
-    share = _undefined(idle_ns.size)
+    share = np.full(idle_ns.size, _NO_NUMBER)
     np.divide(100 * idle_ns, whole_ns, out=share, where=whole_ns > 0)
     return share
 
@@ -337,7 +333,7 @@ def _statistics(gaps: Gaps, sum_ns: Int64Array, edges: Int64Array) -> Columns:
     mean = sum_ns[filled] / number
 
     def spread(values: Float64Array) -> Float64Array:
-        column = _undefined(count.size)
+        column = np.full(count.size, _NO_NUMBER)
         column[filled] = values
         return column
 
@@ -384,7 +380,3 @@ def _quantiles(
     above = np.minimum(below + 1, number - 1)
     low, high = length_ns[first + below], length_ns[first + above]
     return np.asarray(low + (high - low) * (place - below))
-
-
-def _undefined(size: int) -> Float64Array:
-    return np.full(size, _NO_NUMBER)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -281,13 +280,8 @@ class SplitGaps:
 
         Intervals shorter than `delay_ns` whose launch call started in time are between kernels.
         """
-        shorter = np.array(
-            [
-                first + int(np.searchsorted(self.length_ns[first:last], delay_ns))
-                for first, last in pairwise(self.in_time_edges.tolist())
-            ],
-            dtype=np.int64,
-        )
+        first, last = self.in_time_edges[:-1], self.in_time_edges[1:]
+        shorter = first + _shorter(self.length_ns, first, last, delay_ns)
         return (
             self._with_rest(self.fixed_ns, self.rest_ns, shorter),
             self._with_rest(self.fixed_count, self.rest_count, shorter),
@@ -322,16 +316,15 @@ class _GroupSplit(NamedTuple):
 
 def _split(rank: Rank, order: Order, selection: TimeSelection | None) -> SplitGaps:
     groups = [_split_group(rank, *part) for part in order.with_time(rank, selection)]
-    none = np.zeros(0, dtype=np.int64)
-    rest_ns = np.concatenate([none, *(group.rest_ns for group in groups)])
+    rest_ns = _joined([group.rest_ns for group in groups])
     return SplitGaps(
         device=order.device,
         stream=order.stream,
         span_ns=np.array([group.span_ns for group in groups], dtype=np.int64),
-        fixed_ns=np.concatenate([none, *(group.fixed_ns for group in groups)]),
-        fixed_count=np.concatenate([none, *(group.fixed_count for group in groups)]),
-        in_time_edges=np.cumsum([0, *(group.length_ns.size for group in groups)], dtype=np.int64),
-        length_ns=np.concatenate([none, *(group.length_ns for group in groups)]),
+        fixed_ns=_joined([group.fixed_ns for group in groups]),
+        fixed_count=_joined([group.fixed_count for group in groups]),
+        in_time_edges=_edges([group.length_ns for group in groups]),
+        length_ns=_joined([group.length_ns for group in groups]),
         rest_ns=np.concatenate(([0], np.cumsum(rest_ns))),
         rest_count=np.concatenate(([0], np.cumsum(rest_ns > 0))),
     )

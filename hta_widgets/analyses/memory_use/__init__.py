@@ -178,24 +178,15 @@ def memory_use(
     chosen = select_ranks(job, ranks)
     by_rank = job.reduce(memory_tables, chosen)
     offsets_ns = job.offsets_ns(chosen)
-    peak = _joined("peak", by_rank, offsets_ns, device)
-    alive = _joined("alive_at_peak", by_rank, offsets_ns, device)
-    steps = _joined("steps", by_rank, offsets_ns, device)
-    survivors = _joined("survivors", by_rank, offsets_ns, device)
+    tables = {name: _joined(name, by_rank, offsets_ns, device) for name in _TYPES}
+    _, peak, alive, steps, survivors = tables.values()
     notices = {rank: each.notices for rank, each in by_rank.items()}
     without = _without_events([*notices.values()])
     worth_saying = {} if peak.empty and without == NOTHING else notices
     return MemoryUse(
-        curve=_joined("curve", by_rank, offsets_ns, device),
-        peak=peak,
-        alive_at_peak=alive,
-        steps=steps,
-        survivors=survivors,
+        **tables,
         finding=memory_finding(peak, alive, steps, survivors, without),
-        notices=(
-            *job.notices_for(chosen, Recorded.MEMORY),
-            *job.merged(worth_saying),
-        ),
+        notices=(*job.notices_for(chosen, Recorded.MEMORY), *job.merged(worth_saying)),
     )
 
 
@@ -226,10 +217,8 @@ def _joined(
     for rank, each in by_rank.items():
         table: pd.DataFrame = getattr(each, name)
         chosen = table if device is None else table[table["device"] == device]
-        shifted = {
-            column: chosen[column] + offsets_ns[rank] for column in _TIMES if column in chosen
-        }
-        tables.append(chosen.assign(**shifted))
+        times = [column for column in _TIMES if column in chosen]
+        tables.append(chosen.assign(**(chosen[times] + offsets_ns[rank])))
     return stacked(tables, _TYPES[name])
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -125,20 +124,13 @@ def rank_overlap(
     check_least("slices", slices, 1)
     chosen = tuple(sorted(select_ranks(job, ranks)))
     if chosen == job.ranks:
-        compared = job.remember(_compare, chosen, by, common_window=common_window)
+        source, found = job.remember(_without_slices, chosen, by, common_window=common_window)
     else:
-        compared = _compare(job, chosen, by, common_window=common_window)
-    edges = slice_edges(*_part_of(compared.source.window, checked_window(window_ns)), slices)
-    spent = lane_slices(job, chosen, by, compared.source, edges)
-    return RankOverlap(
-        by=by,
-        lanes=compared.lanes,
-        slices=_slices_table(compared.lanes, spent, edges, common_window=common_window),
-        outliers=compared.outliers,
-        nodes=compared.nodes,
-        finding=compared.finding,
-        notices=compared.notices,
-    )
+        source, found = _without_slices(job, chosen, by, common_window=common_window)
+    edges = slice_edges(*_part_of(source.window, checked_window(window_ns)), slices)
+    spent = lane_slices(job, chosen, by, source, edges)
+    table = _slices_table(found.lanes, spent, edges, common_window=common_window)
+    return replace(found, slices=table)
 
 
 def _part_of(whole: tuple[int, int], window: tuple[int, int] | None) -> tuple[int, int]:
@@ -149,29 +141,26 @@ def _part_of(whole: tuple[int, int], window: tuple[int, int] | None) -> tuple[in
     return (start, end) if start < end else whole
 
 
-class _Compared(NamedTuple):
-    """The part that does not depend on the slices."""
-
-    source: Lanes
-    lanes: pd.DataFrame
-    outliers: pd.DataFrame
-    nodes: pd.DataFrame
-    finding: str
-    notices: tuple[str, ...]
-
-
-def _compare(job: Job, ranks: tuple[int, ...], by: str, *, common_window: bool) -> _Compared:
+def _without_slices(
+    job: Job, ranks: tuple[int, ...], by: str, *, common_window: bool
+) -> tuple[Lanes, RankOverlap]:
+    """The lanes, and the part of the result that does not depend on the slices."""
     source = Lanes.of(job, ranks, by)
     lanes = _lanes_table(job, source, source.window if common_window else None)
     outliers = outliers_among(lanes, _comparable(lanes, by))
     nodes = nodes_among(lanes[(lanes["span_ns"] > 0) & (by != STREAM)])
-    notices = (
-        *job.notices_for(ranks),
-        *(job.lacking(ranks, Recorded.KERNELS) if by != RANK else ()),
-        *_rank_overlap_notices(job, source, lanes, by),
-    )
-    return _Compared(
-        source, lanes, outliers, nodes, finding_on(lanes, outliers, nodes, by), notices
+    needed = [Recorded.KERNELS] if by != RANK else []
+    return source, RankOverlap(
+        by=by,
+        lanes=lanes,
+        slices=pd.DataFrame(),
+        outliers=outliers,
+        nodes=nodes,
+        finding=finding_on(lanes, outliers, nodes, by),
+        notices=(
+            *job.notices_for(ranks, *needed),
+            *_rank_overlap_notices(job, source, lanes, by),
+        ),
     )
 
 

@@ -102,13 +102,13 @@ def leave_one_out_t(values: Float64Array) -> Float64Array:
 
 
 @cache
-def critical_t(count: int, alpha: float = 0.05) -> float:
+def critical_t(count: int) -> float:
     """Limit that the largest ``|t|`` of ``count`` values exceeds by chance (Grubbs 1950).
 
-    With probability at most `alpha`: the two-sided quantile of Student's t with ``count - 2``
-    degrees of freedom at ``alpha / count``; NaN for fewer than three values.
+    With probability at most 5 %: the two-sided quantile of Student's t with ``count - 2`` degrees
+    of freedom at ``0.05 / count``; NaN for fewer than three values.
     """
-    return t_quantile(alpha / count, count - 2) if count >= FEWEST else math.nan
+    return t_quantile(0.05 / count, count - 2) if count >= FEWEST else math.nan
 
 
 @cache

@@ -14,7 +14,7 @@ from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.call_sums import SubForest, cpu_times, launched_work, sums_at
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.rows import Columns, joined_table, of_largest_sum
+from hta_widgets.analyses.time.rows import Columns, joined_table, largest_first, of_largest_sum
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, place_of
 from hta_widgets.arrays import Int8Array, Int64Array, Mask
 from hta_widgets.errors import check_choice
@@ -232,9 +232,7 @@ def gpu_annotations(
     chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
     by_rank = job.reduce(annotation_rows, chosen, selection)
-    table = joined_table([rows.columns for rows in by_rank.values()]).sort_values(
-        TIMES[on], ascending=False, kind="stable", ignore_index=True
-    )
+    table = largest_first(joined_table([rows.columns for rows in by_rank.values()]), TIMES[on])
     totals = pd.DataFrame(
         [(rank, *rows.totals) for rank, rows in by_rank.items()],
         columns=("rank", "gpu_ns", "outside_annotations_ns", "launch_not_recorded_ns"),

@@ -14,7 +14,7 @@ import pandas as pd
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.cutoffs import cutoff_ns
-from hta_widgets.analyses.time.rows import Columns, joined_table
+from hta_widgets.analyses.time.rows import Columns, joined_table, largest_first
 from hta_widgets.analyses.time.window import lead_in_end
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.errors import check_choice, check_least
@@ -394,8 +394,7 @@ def _distributions(
 def _worst(of_ranks: Sequence[Columns], worst_by: str, number: int) -> pd.DataFrame:
     """The worst calls of all ranks, given the worst of each rank."""
     table = joined_table(of_ranks).astype(dict.fromkeys(_TEXTS, str))
-    table = table.sort_values(f"{worst_by}_ns", ascending=False, kind="stable", ignore_index=True)
-    return table.head(number)
+    return largest_first(table, f"{worst_by}_ns").head(number)
 
 
 def _worst_of_rank(rank: Rank, worst_by: str, number: int, *, include_memory: bool) -> Columns:

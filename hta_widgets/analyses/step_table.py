@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS, Partition, RankSplit
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.causes import CAUSE_NAMES
+from hta_widgets.analyses.time.rows import joined_table
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, Window, window_of
 from hta_widgets.arrays import Int64Array
@@ -201,7 +202,8 @@ def step_table(
     """
     chosen = select_ranks(job, ranks)
     selection = TimeSelection.of(job, chosen, steps=steps, window_ns=window_ns)
-    table = _with_slow(_table(job.remember(_steps_of, job.ranks, EVERYTHING), chosen))
+    by_rank = job.remember(_steps_of, job.ranks, EVERYTHING)
+    table = _with_slow(joined_table([by_rank[rank] for rank in chosen]))
     if selection is not None:
         table = _cut(job, chosen, table, selection)
     return StepTable(
@@ -214,19 +216,14 @@ def step_table(
     )
 
 
-def _table(by_rank: Mapping[int, Columns], ranks: Iterable[int]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {name: np.concatenate([by_rank[rank][name] for rank in ranks]) for name in STEP_COLUMNS}
-    )
-
-
 def _cut(
     job: Job, ranks: tuple[int, ...], whole: pd.DataFrame, selection: TimeSelection
 ) -> pd.DataFrame:
     """Rows of a selection; ranks are not analysed again for a choice of steps."""
     if not selection.windows_ns:
         return whole[whole["step"].isin(selection.steps)].reset_index(drop=True)
-    inside = _table(job.remember(_steps_of, ranks, selection), ranks)
+    by_rank = job.remember(_steps_of, ranks, selection)
+    inside = joined_table([by_rank[rank] for rank in ranks])
     return inside.merge(whole[[*_ROW, "slow", "warm_up"]], on=_ROW, how="left")
 
 

@@ -25,6 +25,7 @@ from hta_widgets.analyses.communication.matching import Matches
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.communication.recorded import bus_factor
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.rows import largest_first
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.quantities import counted, duration, number_ranges, percent
 from hta_widgets.trace.job import Job, select_ranks
@@ -265,7 +266,7 @@ def group_table(kernels: pd.DataFrame) -> pd.DataFrame:
     table["bandwidth_of"] = _bandwidths_of(kernels, grouped.ngroup(), len(table))
     total_ns = int(table["total_ns"].sum())
     table["share_percent"] = 100 * table["total_ns"] / total_ns if total_ns else np.nan
-    return table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+    return largest_first(table, "total_ns")
 
 
 def _bandwidths_of(kernels: pd.DataFrame, group: pd.Series[int], groups: int) -> pd.Categorical:

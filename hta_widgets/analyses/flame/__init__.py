@@ -22,6 +22,7 @@ from hta_widgets.analyses.flame.trees import (
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.calls import calls_of
+from hta_widgets.analyses.time.rows import largest_first
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import ParameterError, check_choice
@@ -323,7 +324,7 @@ def times_by_name(tree: CallTree, root: Sequence[str]) -> pd.DataFrame:
             "nodes": groups.sizes,
         }
     )
-    return table.sort_values("own_ns", ascending=False, kind="stable", ignore_index=True)
+    return largest_first(table, "own_ns")
 
 
 def find(tree: CallTree, root: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ import pandas as pd
 from hta_widgets.analyses.budget.idle_gaps import owned_time
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.causes import as_counted
-from hta_widgets.analyses.time.rows import texts_at
+from hta_widgets.analyses.time.rows import largest_first, texts_at
 from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.cache.derived_columns import Columns
@@ -257,8 +257,7 @@ def sums_by(keys: list[str], owners: pd.DataFrame) -> pd.DataFrame:
     ``idle_percent`` is the share of the idle time of the device.
     """
     groups = as_counted(owners).groupby(keys, as_index=False, sort=False)
-    table = groups[["idle_ns", "pieces"]].sum()
-    table = table.sort_values("idle_ns", ascending=False, kind="stable", ignore_index=True)
+    table = largest_first(groups[["idle_ns", "pieces"]].sum(), "idle_ns")
     whole_ns = table.groupby(["rank", "device"])["idle_ns"].transform("sum")
     table.insert(len(keys) + 1, "idle_percent", 100 * table["idle_ns"] / whole_ns)
     return table

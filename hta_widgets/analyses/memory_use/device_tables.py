@@ -22,7 +22,7 @@ from hta_widgets.analyses.memory_use.owners import (
 from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED, DeviceMemory
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import module_paths
-from hta_widgets.analyses.time.rows import Row, stacked, table_of, texts_at
+from hta_widgets.analyses.time.rows import Row, largest_first, stacked, table_of, texts_at
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Int64Array, IntArray
 from hta_widgets.grouping import grouped
@@ -130,7 +130,7 @@ class DeviceTables:
             for category, size in sizes.items()
             if size
         ]
-        return _largest_first(stacked([by_owner, table_of(rest, ALIVE)], ALIVE))
+        return largest_first(stacked([by_owner, table_of(rest, ALIVE)], ALIVE), "bytes")
 
     def steps(self) -> pd.DataFrame:
         """What each step leaves behind."""
@@ -196,7 +196,7 @@ class DeviceTables:
             for name, code, of_code in zip(columns, codes, values, strict=True)
         }
         size = groups.reduce(np.add, blocks.bytes)
-        return _largest_first(self._framed(**texts, blocks=groups.sizes, bytes=size))
+        return largest_first(self._framed(**texts, blocks=groups.sizes, bytes=size), "bytes")
 
     def _framed(self, **columns: Any) -> pd.DataFrame:  # noqa: ANN401
         """A table with the rank and the device in front."""
@@ -207,8 +207,3 @@ class DeviceTables:
             for (name, value), of in zip(self._identity.items(), DEVICE.values(), strict=True)
         }
         return pd.DataFrame({**identity, **columns}, copy=False)
-
-
-def _largest_first(table: pd.DataFrame) -> pd.DataFrame:
-    order = np.argsort(-table["bytes"].to_numpy(), kind="stable")
-    return table.take(order).reset_index(drop=True)

@@ -121,8 +121,8 @@ def module_sums(
         in_graphs_ns=in_graphs_ns,
         frames_expected=any(map(rank.trace.metadata.get, ("with_modules", "with_stack"))),
         is_compiled=bool(calls_of(rank).named(COMPILED_MODULE.search).any()),
-        has_shapes=has_shapes(rank),
-        has_memory=has_gpu_memory(rank),
+        has_shapes=counted_kernels(rank).has_shapes,
+        has_memory=bool(_gpu_memory(rank)),
     )
 
 
@@ -251,17 +251,13 @@ class NodeSums:
         return self.of(frames, np.ones(frames.size, dtype=np.int64))
 
 
-class Sums(NamedTuple):
-    """Sums for the modules of a rank."""
+def sums_by_node(
+    rank: Rank, selection: TimeSelection | None, source: Source, merge: Merge
+) -> tuple[dict[str, Int64Array], int]:
+    """For each column, a table by node and phase; the last row is for what is outside all.
 
-    by_node: dict[str, Int64Array]
-    """For each column, a table by node and phase; the last row is for what is outside all."""
-    in_graphs_ns: int
-    """Durations of GPU work that CUDA graphs run."""
-
-
-def sums_by_node(rank: Rank, selection: TimeSelection | None, source: Source, merge: Merge) -> Sums:
-    """Sums of a rank in some of its time."""
+    Also returns the durations of GPU work that CUDA graphs run.
+    """
     sums, calls = rank.remember(node_sums, source, merge), calls_of(rank)
     work = [*selected_work(rank, selection).values()]
     launches = [calls.places_of(part.launch) for part in work]
@@ -275,7 +271,7 @@ def sums_by_node(rank: Rank, selection: TimeSelection | None, source: Source, me
         "bytes_allocated": sums.over(bytes_allocated(rank, selection)),
         "bytes_alive_at_peak": sums.over(bytes_alive_at_peak(rank, selection)),
     }
-    return Sums(found, sum(_in_graphs(rank, part) for part in work))
+    return found, sum(_in_graphs(rank, part) for part in work)
 
 
 def chosen_nodes(rank: Rank, source: Source, merge: Merge) -> tuple[ModuleNodes, str]:
@@ -340,11 +336,6 @@ def flop(rank: Rank, selection: TimeSelection | None) -> ByCall:
     return ByCall(place[inside], amount[inside])
 
 
-def has_shapes(rank: Rank) -> bool:
-    """Whether any operator that launches kernels has shapes."""
-    return counted_kernels(rank).has_shapes
-
-
 def bytes_allocated(rank: Rank, selection: TimeSelection | None) -> list[ByCall]:
     """Size of each allocation on each GPU."""
     found = []
@@ -370,11 +361,6 @@ def bytes_alive_at_peak(rank: Rank, selection: TimeSelection | None) -> list[ByC
             )
         )
     return found
-
-
-def has_gpu_memory(rank: Rank) -> bool:
-    """Whether allocations on a GPU are recorded."""
-    return bool(_gpu_memory(rank))
 
 
 def _flop(rank: Rank) -> tuple[IntArray, Int64Array, Times]:

@@ -29,7 +29,7 @@ from hta_widgets.analyses.operators.operator_calls import (
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import PHASES
-from hta_widgets.analyses.time.rows import Columns, joined_table, of_largest_sum
+from hta_widgets.analyses.time.rows import Columns, joined_table, largest_first, of_largest_sum
 from hta_widgets.analyses.time.selection import TimeSelection, place_of
 from hta_widgets.arrays import Float64Array, Int64Array, narrowed
 from hta_widgets.errors import ParameterError, check_choice
@@ -302,7 +302,9 @@ def operators(
     tables = {are: _stacked(columns, phase) for are, columns in listed.items()}
     nothing = next(iter(tables.values())).iloc[:0]
     table, launch_calls = (tables.get(are, nothing) for are in (True, False))
-    totals = _totals({rank: rows.totals for rank, rows in by_rank.items()})
+    every = [rows.totals for rows in by_rank.values()]
+    totals = pd.DataFrame(every, columns=RankTotals._fields, dtype="int64")
+    totals.insert(0, "rank", [*by_rank])
     return OperatorTable(
         operators=table,
         launch_calls=launch_calls,
@@ -323,14 +325,7 @@ def _stacked(ranks: Sequence[Columns], phase: str | None) -> pd.DataFrame:
     table = joined_table(ranks)
     if phase is not None:
         table = table[table["phase"] == phase]
-    order = ["gpu_self_ns", "cpu_self_ns"]
-    return table.sort_values(order, ascending=False, kind="stable", ignore_index=True)
-
-
-def _totals(by_rank: Mapping[int, RankTotals]) -> pd.DataFrame:
-    table = pd.DataFrame([*by_rank.values()], columns=RankTotals._fields, dtype="int64")
-    table.insert(0, "rank", [*by_rank])
-    return table
+    return largest_first(table, ["gpu_self_ns", "cpu_self_ns"])
 
 
 def _missing(job: Job, rows: Mapping[int, OperatorRows], by: RowsBy) -> tuple[str, ...]:

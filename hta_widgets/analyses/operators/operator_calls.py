@@ -212,15 +212,6 @@ class CallGroups(NamedTuple):
         return CallGroups({name: codes[order] for name, codes in self.keys.items()}, sums)
 
 
-class _EveryGroup(NamedTuple):
-    """The groups that the calls of a rank form."""
-
-    keys: dict[str, NDArray[Any]]
-    """Keys as in `CallGroups`."""
-    group: IntArray
-    """Group of each call by place, -1 for calls that are not listed."""
-
-
 def grouped_calls(
     rank: Rank, selection: TimeSelection | None, by: RowsBy, modules: tuple[str, ...]
 ) -> tuple[CallGroups, RankTotals]:
@@ -245,19 +236,20 @@ def _by_shape(rank: Rank, selection: TimeSelection | None) -> CallGroups:
 def _grouped(
     rank: Rank, selection: TimeSelection | None, modules: tuple[str, ...], *, by_stack: bool
 ) -> CallGroups:
-    every = rank.remember(_every_group, by_stack)
+    every_key, every_group = rank.remember(_every_group, by_stack)
     place, times = counted_calls(rank, selection).place, call_times(rank, selection)
     if modules:
         inside = np.flatnonzero(in_modules(rank, modules)[place])
         place, times = place[inside], CallTimes(*(column[inside] for column in times))
-    group, size = every.group[place], next(iter(every.keys.values())).size
+    group, size = every_group[place], next(iter(every_key.values())).size
     sums = [sums_at(group, column, size) for column in times]
     row = np.flatnonzero(np.any([each != 0 for each in sums], axis=0))
-    keys = {name: code[row] for name, code in every.keys.items()}
+    keys = {name: code[row] for name, code in every_key.items()}
     return CallGroups(keys, CallTimes(*(each[row] for each in sums)))
 
 
-def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
+def _every_group(rank: Rank, by_stack: bool) -> tuple[dict[str, NDArray[Any]], IntArray]:  # noqa: FBT001
+    """Keys of all groups, as in `CallGroups`; group of each call by place, -1 for none."""
     calls, operations = calls_of(rank), rank.remember(recorded_operations)
     codes: dict[str, NDArray[Any]] = {"name": calls.name, "phase": phases(rank)}
     if by_stack:
@@ -271,7 +263,7 @@ def _every_group(rank: Rank, by_stack: bool) -> _EveryGroup:  # noqa: FBT001
     group = np.full(calls.kind.size, NO_PARENT, dtype=np.int32)
     group[place] = groups.of_rows
     first = place[groups.first]
-    return _EveryGroup({name: code[first] for name, code in codes.items()}, narrowed(group))
+    return {name: code[first] for name, code in codes.items()}, narrowed(group)
 
 
 def recorded_operations(rank: Rank) -> Int8Array | None:

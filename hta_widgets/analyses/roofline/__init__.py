@@ -27,7 +27,7 @@ from hta_widgets.analyses.roofline.peaks import (
     devices_of,
     peak_of,
 )
-from hta_widgets.analyses.time.rows import Columns, Row, columns_of, joined_table
+from hta_widgets.analyses.time.rows import Columns, Row, columns_of, joined_table, largest_first
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, place_of
 from hta_widgets.grouping import Groups, grouped
 from hta_widgets.names.shorten import short_name
@@ -385,12 +385,9 @@ class Roofline(Result):
     @property
     def peak(self) -> Peak | None:
         """The peak of all GPUs; None if it is not known, or if they differ."""
-        peaks = {peak_of(name, size) for name, size in self._described()}
+        columns = (self.devices[name].tolist() for name in ("name", "memory_bytes"))
+        peaks = {peak_of(name, size) for name, size in zip(*columns, strict=True)}
         return next(iter(peaks)) if len(peaks) == 1 else None
-
-    def _described(self) -> list[tuple[str, int]]:
-        columns = (self.devices["name"], self.devices["memory_bytes"])
-        return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def roofline(
@@ -436,12 +433,8 @@ def roofline(
     )
     said_in_finding = operators.empty and "record_shapes" in finding
     return Roofline(
-        operators=operators.sort_values(
-            "gpu_ns", ascending=False, kind="stable", ignore_index=True
-        ),
-        uncounted=uncounted.sort_values(
-            "gpu_ns", ascending=False, kind="stable", ignore_index=True
-        ),
+        operators=largest_first(operators, "gpu_ns"),
+        uncounted=largest_first(uncounted, "gpu_ns"),
         devices=devices,
         finding=finding,
         notices=(
@@ -473,7 +466,7 @@ def over_ranks(operators: pd.DataFrame) -> pd.DataFrame:
     found["gb_per_s"] = found["bytes"] / gpu_ns
     found["intensity"] = found["flop"] / found["bytes"].where(found["bytes"] > 0)
     found["percent_of_peak"] = found.pop("at_peak_ns") / gpu_ns
-    return found.sort_values("gpu_ns", ascending=False, kind="stable", ignore_index=True)
+    return largest_first(found, "gpu_ns")
 
 
 _SHAPE: Final = re.compile(r"\[([\d\s,]*\d[\d\s,]*)\]")

@@ -129,6 +129,11 @@ def shared_texts(values: Iterable[str]) -> Texts:
     )
 
 
+def largest_first(table: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
+    """The rows of a table, those with the largest number in a column first, or in several."""
+    return table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
+
+
 def sums_by_text(texts: pd.Series[str], values: pd.Series[int]) -> dict[str, int]:
     """Sum of the values at each text; the texts ascend.
 

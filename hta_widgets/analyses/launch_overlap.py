@@ -250,18 +250,10 @@ def _integers(values: Iterable[int]) -> Int64Array:
 
 
 def _summary(chosen: Sequence[int], each: Sequence[_RankLaunches]) -> pd.DataFrame:
-    threads = [of_rank.threads for of_rank in each]
-    table = pd.DataFrame(
-        {
-            "rank": _integers(chosen),
-            "launches": _integers(int(own["launches"].sum()) for own in threads),
-            "overlapping": _integers(of_rank.overlapping for of_rank in each),
-            "call_time_ns": _integers(int(own["call_time_ns"].sum()) for own in threads),
-            "hidden_ns": _integers(int(own["hidden_ns"].sum()) for own in threads),
-            "beside_copies_ns": _integers(int(own["beside_copies_ns"].sum()) for own in threads),
-        }
-    )
-    table = _with_rest(table)
+    names = ("launches", "overlapping", "call_time_ns", "hidden_ns", "beside_copies_ns")
+    sums = {name: _integers(int(own.threads[name].sum()) for own in each) for name in names}
+    sums["overlapping"] = _integers(of_rank.overlapping for of_rank in each)
+    table = _with_rest(pd.DataFrame({"rank": _integers(chosen), **sums}))
     table["kernels"] = _integers(of_rank.kernels for of_rank in each)
     table["without_launch"] = _integers(of_rank.without_launch for of_rank in each)
     return table

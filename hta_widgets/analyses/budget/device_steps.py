@@ -263,23 +263,12 @@ class HostGaps(NamedTuple):
         sums = np.bincount(bins, self.segments.length_ns, shape[0] * shape[1])
         return sums.astype(np.int64).reshape(shape)
 
-    def starting_in_bins(self, edges: Times) -> Int64Array:
-        """Time (ns) that it takes to start short kernels, between consecutive edges."""
-        return self._some_in_bins(self.starts_short * self.segments.length_ns, edges)
-
-    def within_graphs_in_bins(self, edges: Times) -> Int64Array:
-        """Time (ns) that graphs take between kernels, between consecutive edges."""
-        return self._some_in_bins(self.within_graph * self.segments.length_ns, edges)
-
-    def unattributed_in_bins(self, edges: Times) -> Int64Array:
-        """Time (ns) between consecutive edges in which the host is late, and nothing shows why."""
-        return self._some_in_bins(self.unattributed * self.segments.length_ns, edges)
-
-    def _some_in_bins(self, parts_ns: Times, edges: Times) -> Int64Array:
-        chosen = np.flatnonzero(parts_ns)
+    def some_in_bins(self, some: Mask, edges: Times) -> Int64Array:
+        """Time (ns) of some segments between consecutive edges."""
+        chosen = np.flatnonzero(some)
         sums = np.zeros(edges.size - 1, dtype=np.int64)
         step = np.searchsorted(edges, self.segments.start_ns[chosen], side="right") - 1
-        np.add.at(sums, step, parts_ns[chosen])
+        np.add.at(sums, step, self.segments.length_ns[chosen])
         return sums
 
     def of_kind(self, name: str) -> IdleSegments:

@@ -196,96 +196,92 @@ def launch_table(
     keys: list[NDArray[Any]] = [alike.device, alike.name]
     if by == "configuration":
         keys += [alike.values[name] for name in (*GRID, *BLOCK)]
-    tables = _Tables(rank, alike)
-    return RankLaunches(tables.table(grouped(*keys)), tables.few(), _notices(rank, alike))
+    kernels = _table(rank, alike, grouped(*keys))
+    return RankLaunches(kernels, _few(rank, alike), _notices(rank, alike))
 
 
-class _Tables:
-    """Tables of kernels that are launched alike."""
-
-    def __init__(self, rank: Rank, alike: Alike) -> None:
-        self._rank = rank
-        self._alike = alike
-
-    def few(self) -> pd.DataFrame:
-        """Computing kernels with fewer blocks than their GPU has multiprocessors."""
-        blocks = self._alike.facts["blocks"]
-        chosen = (
-            (self._alike.type == KernelType.COMPUTATION) & (blocks > 0) & (blocks < self._alike.sms)
-        )
-        rows = np.flatnonzero(chosen)
-        return pd.DataFrame(
-            {
-                "name": np.array(self._names(rows), dtype=object),
-                "blocks": blocks[rows],
-                "sms": self._alike.sms[rows],
-                "gpu_ns": self._alike.gpu_ns[rows],
-            }
-        )
-
-    def table(self, groups: Groups) -> pd.DataFrame:
-        """A row for each group of kernels that are launched alike, longest first."""
-        size, group = groups.sizes.size, groups.of_rows
-        names, gpu_ns = self._names(groups.first), groups.reduce(np.add, self._alike.gpu_ns)
-        events = self._rank.trace.events
-        cores = {name: _SAID[tensor_cores(name)] for name in {*names}}
-        kinds = [KernelType(code).name for code in self._alike.type[groups.first].tolist()]
-        columns: dict[str, Any] = {
-            "rank": np.full(size, self._rank.trace.rank),
-            "device": self._alike.device[groups.first],
-            "name": names,
-            "kernel_type": kinds,
-            "count": groups.reduce(np.add, self._alike.count),
-            "gpu_ns": gpu_ns,
-            "occupancy_source": self._sources(groups),
-            "sms": self._alike.sms[groups.first],
-            "tensor_core": [cores[name] for name in names],
-            "operator": self._longest(group, self._alike.operator, events.name.values),
-            "module": self._longest(group, self._alike.module, module_paths(self._rank).paths),
-            **self._sizes(group, size),
+def _few(rank: Rank, alike: Alike) -> pd.DataFrame:
+    """Computing kernels with fewer blocks than their GPU has multiprocessors."""
+    blocks = alike.facts["blocks"]
+    chosen = (alike.type == KernelType.COMPUTATION) & (blocks > 0) & (blocks < alike.sms)
+    rows = np.flatnonzero(chosen)
+    return pd.DataFrame(
+        {
+            "name": np.array(_names(rank, alike, rows), dtype=object),
+            "blocks": blocks[rows],
+            "sms": alike.sms[rows],
+            "gpu_ns": alike.gpu_ns[rows],
         }
-        for fact, values in self._alike.facts.items():
-            columns |= statistics(fact, values, group, self._alike.count, size)
-        rows = [*zip((-gpu_ns).tolist(), names, strict=True)]
-        order = np.array(sorted(range(size), key=rows.__getitem__), dtype=np.int64)
-        typed = {name: np.asarray(columns[name], dtype=of)[order] for name, of in COLUMNS.items()}
-        return pd.DataFrame(
-            {name: pd.Series(column, dtype=column.dtype) for name, column in typed.items()}
-        )
+    )
 
-    def _names(self, rows: Int64Array) -> list[str]:
-        names = self._rank.gpu_work.names
-        return [names[code] for code in self._alike.name[rows].tolist()]
 
-    def _sizes(self, group: Int64Array, size: int) -> dict[str, Any]:
-        """Number of different grids and blocks, and those with the most time.
+def _table(rank: Rank, alike: Alike, groups: Groups) -> pd.DataFrame:
+    """A row for each group of kernels that are launched alike, longest first."""
+    size, group = groups.sizes.size, groups.of_rows
+    names, gpu_ns = _names(rank, alike, groups.first), groups.reduce(np.add, alike.gpu_ns)
+    events = rank.trace.events
+    cores = {name: _SAID[tensor_cores(name)] for name in {*names}}
+    kinds = [KernelType(code).name for code in alike.type[groups.first].tolist()]
+    columns: dict[str, Any] = {
+        "rank": np.full(size, rank.trace.rank),
+        "device": alike.device[groups.first],
+        "name": names,
+        "kernel_type": kinds,
+        "count": groups.reduce(np.add, alike.count),
+        "gpu_ns": gpu_ns,
+        "occupancy_source": _sources(alike, groups),
+        "sms": alike.sms[groups.first],
+        "tensor_core": [cores[name] for name in names],
+        "operator": _longest(alike, group, alike.operator, events.name.values),
+        "module": _longest(alike, group, alike.module, module_paths(rank).paths),
+        **_sizes(alike, group, size),
+    }
+    for fact, values in alike.facts.items():
+        columns |= statistics(fact, values, group, alike.count, size)
+    rows = [*zip((-gpu_ns).tolist(), names, strict=True)]
+    order = np.array(sorted(range(size), key=rows.__getitem__), dtype=np.int64)
+    typed = {name: np.asarray(columns[name], dtype=of)[order] for name, of in COLUMNS.items()}
+    return pd.DataFrame(
+        {name: pd.Series(column, dtype=column.dtype) for name, column in typed.items()}
+    )
 
-        Kernels in a graph may have none recorded, even if most kernels are in one.
-        """
-        alike = grouped(*(self._alike.values[name] for name in (*GRID, *BLOCK)))
-        code, is_recorded = alike.of_rows, self._alike.values["grid_x"] != NOT_RECORDED
-        each = grouped(group, code).first
-        known = each[is_recorded[each]]
-        none_is = np.bincount(group[is_recorded], minlength=size) == 0
-        rows = np.flatnonzero(is_recorded | none_is[group])
-        most = alike.first[longest(group[rows], code[rows], self._alike.gpu_ns[rows])]
-        columns = [self._alike.values[name][most].tolist() for name in (*GRID, *BLOCK)]
-        sizes = [*zip(*columns, strict=True)]
-        return {
-            "configurations": np.bincount(group[known], minlength=size),
-            "grid": [_text(each[:3]) for each in sizes],
-            "block": [_text(each[3:]) for each in sizes],
-        }
 
-    def _sources(self, groups: Groups) -> list[str]:
-        recorded = groups.reduce(np.logical_or, self._alike.is_recorded)
-        known = groups.reduce(np.logical_or, ~np.isnan(self._alike.facts["occupancy_percent"]))
-        found: list[str] = np.select([recorded, known], ["recorded", "estimated"], "").tolist()
-        return found
+def _names(rank: Rank, alike: Alike, rows: Int64Array) -> list[str]:
+    names = rank.gpu_work.names
+    return [names[code] for code in alike.name[rows].tolist()]
 
-    def _longest(self, group: Int64Array, codes: Int64Array, texts: Sequence[str]) -> list[str]:
-        found = longest(group, codes, self._alike.gpu_ns).tolist()
-        return [texts[code] if code >= 0 else "" for code in found]
+
+def _sizes(alike: Alike, group: Int64Array, size: int) -> dict[str, Any]:
+    """Number of different grids and blocks, and those with the most time.
+
+    Kernels in a graph may have none recorded, even if most kernels are in one.
+    """
+    sizes = grouped(*(alike.values[name] for name in (*GRID, *BLOCK)))
+    code, is_recorded = sizes.of_rows, alike.values["grid_x"] != NOT_RECORDED
+    each = grouped(group, code).first
+    known = each[is_recorded[each]]
+    none_is = np.bincount(group[is_recorded], minlength=size) == 0
+    rows = np.flatnonzero(is_recorded | none_is[group])
+    most = sizes.first[longest(group[rows], code[rows], alike.gpu_ns[rows])]
+    columns = [alike.values[name][most].tolist() for name in (*GRID, *BLOCK)]
+    texts = [*zip(*columns, strict=True)]
+    return {
+        "configurations": np.bincount(group[known], minlength=size),
+        "grid": [_text(each[:3]) for each in texts],
+        "block": [_text(each[3:]) for each in texts],
+    }
+
+
+def _sources(alike: Alike, groups: Groups) -> list[str]:
+    recorded = groups.reduce(np.logical_or, alike.is_recorded)
+    known = groups.reduce(np.logical_or, ~np.isnan(alike.facts["occupancy_percent"]))
+    found: list[str] = np.select([recorded, known], ["recorded", "estimated"], "").tolist()
+    return found
+
+
+def _longest(alike: Alike, group: Int64Array, codes: Int64Array, texts: Sequence[str]) -> list[str]:
+    found = longest(group, codes, alike.gpu_ns).tolist()
+    return [texts[code] if code >= 0 else "" for code in found]
 
 
 def _text(sizes: tuple[int, ...]) -> str:

@@ -177,9 +177,9 @@ def of_gpu(steps: DeviceSteps, edges: Times) -> Columns:
     """What the GPU does, and why it is idle, between some times (ns)."""
     gaps = steps.gaps
     return {
-        "starting": gaps.starting_in_bins(edges),
-        "within_graphs": gaps.within_graphs_in_bins(edges),
-        "unattributed": gaps.unattributed_in_bins(edges),
+        "starting": gaps.some_in_bins(gaps.starts_short, edges),
+        "within_graphs": gaps.some_in_bins(gaps.within_graph, edges),
+        "unattributed": gaps.some_in_bins(gaps.unattributed, edges),
         **dict(zip(PARTS, steps.busy.in_bins(edges), strict=True)),
         **dict(zip(GAPS, gaps.in_bins(edges), strict=True)),
     }

@@ -301,13 +301,7 @@ def _number_of(count: float, noun: str) -> str:
 
 
 def sides_of(first: Job, second: Job, ranks: Iterable[int] | None) -> Sides:
-    """The ranks of both jobs that are compared.
-
-    Raises
-    ------
-    UnknownRankError
-        If a job lacks a rank.
-    """
+    """The ranks of both jobs that are compared; `UnknownRankError` if a job lacks one."""
     wanted = tuple(ranks) if ranks is not None else None
     ranks_of_both = select_ranks(first, wanted), select_ranks(second, wanted)
     names = job_names(first.name, second.name)

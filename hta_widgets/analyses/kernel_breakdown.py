@@ -373,7 +373,7 @@ def _on_all_ranks(statistics: _Columns, named: Mask) -> Mask:
     """Rows of all kernels that are named on any rank.
 
     Otherwise, a sum by name over the ranks would miss ranks on which the kernel is among the
-    others: 38 % of the AllReduce in a job where it is a top kernel on four of eight ranks.
+    others.
     """
     kernels = [*zip(statistics["kernel_type"].tolist(), statistics["name"].tolist(), strict=True)]
     chosen = set(compress(kernels, named.tolist()))

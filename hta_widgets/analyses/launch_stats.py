@@ -634,8 +634,7 @@ def _launched_operations(rank: Rank, include_memory_events: bool) -> LaunchedOpe
 def _stream_free_ns(rank: Rank, work: GpuWork) -> Times:
     """End of everything that started earlier on the stream of each piece of work, recorded or not.
 
-    A device may be busy with work launched before the recording. A copy that waited 149 ms for
-    such work was said to start late "although the stream was free".
+    A device may be busy with work launched before the recording, for which a copy waited 149 ms.
     """
     free_ns = np.full(len(work), np.iinfo(np.int64).min // 2)
     for device in rank.gpu_work.devices:

@@ -168,8 +168,7 @@ def _are_per_second(stated: Float64Array, transferred: Int64Array, work: GpuWork
     """Whether the stated bandwidths are bytes by duration.
 
     Before it rounded durations to µs, Kineto divided by them, so these are more exact. But for some
-    months of 2024 it divided by ticks of the host's counter instead (pytorch/kineto#993): 77 MB in
-    6.84 ms were at 3.76 GB/s on a host of 3 GHz.
+    months of 2024 it divided by ticks of the host's counter instead (pytorch/kineto#993).
     """
     both = np.flatnonzero((stated > 0) & (transferred > 0))
     lasted_ns = transferred[both] / stated[both]

@@ -180,9 +180,8 @@ def full_queue(rank: Rank, changes: Columns) -> FullQueue:
 
     A call is held up if it is long (`LONG_MEDIANS`, `LONG_NS`), starts while nearly as many
     launches wait on its stream as ever do (`NEARLY_FULL`), these are about as many as a queue can
-    hold (`LEAST_LAUNCHES`), and it is not the only one (`LEAST_HELD_UP`). Copies alone are no
-    evidence, because copies from pageable memory are long at any length of the queue. So may be a
-    call that loads a module.
+    hold (`LEAST_LAUNCHES`), and it is not the only one (`LEAST_HELD_UP`). Copies from pageable
+    memory, and a call that loads a module, may be long at any length of the queue.
     """
     launches = changes["launches"]
     most = int(launches.max(initial=0))

@@ -353,11 +353,9 @@ def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
     """Numbers of the steps of each phase of a server that can be diagnosed, most time first.
 
     If prompts hold up decoding, decoding is first, however much time prompts take: a step of
-    prompts does not show that anything waits for it.
-
-    A step belongs to no phase if ranks are in different phases, if its work is missing on a rank,
-    if a server had no requests before it, or if its beginning is not recorded. Empty if no rank
-    serves.
+    prompts does not show that anything waits for it. A step belongs to no phase if ranks are in
+    different phases, if its work is missing on a rank, if a server had no requests before it, or if
+    its beginning is not recorded. Empty if no rank serves.
     """
     steps = server_steps(job).steps
     if not len(steps):
@@ -373,9 +371,8 @@ def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
 def _cut_firsts(steps: pd.DataFrame) -> set[int]:
     """First steps of recordings if the gap before their work is not recorded.
 
-    Of 23 steps, 22 waited for their host for 2.97 ms each; one such step lowered the mean to
-    2.84 ms. A first step that is longer than the others even so is kept: it may set up what the
-    others use.
+    Without the wait for its host, it would lower the mean. A first step that is longer than the
+    others even so is kept: it may set up what the others use.
     """
     found = set[int]()
     for _, of_rank in steps.groupby("rank"):
@@ -393,13 +390,7 @@ def _common_phases(steps: pd.DataFrame) -> pd.Series[str]:
 
 
 def steps_in_phase(job: Job, phase: str) -> tuple[int, ...]:
-    """Numbers of the steps of a server that all ranks have in a phase.
-
-    Raises
-    ------
-    ParameterError
-        If there are none.
-    """
+    """Numbers of the steps of a server that all ranks have in a phase, or a `ParameterError`."""
     phases = _common_phases(server_steps(job).steps)
     found = tuple(phases.index[phases == phase].tolist())
     if not found:

@@ -156,10 +156,10 @@ def loading_calls(rank: Rank) -> Mask:
 def first_uses(rank: Rank) -> Mask:
     """Operators that set up what they need in their first call, with everything inside them.
 
-    Libraries then create handles, load modules and choose kernels, mostly in no recorded call: the
-    first convolution of an AlexNet took 15.6 s, 2.88 s of it in none, and later ones 1.4 ms. A
-    first call counts if it takes `FIRST_CALL` times the median of later ones, with the same inputs
-    if these are recorded. In recordings that start later, no call is the first.
+    Libraries then load modules and choose kernels: the first convolution of an AlexNet took 15.6 s,
+    later ones 1.4 ms. A first call counts if it takes `FIRST_CALL` times the median of later ones,
+    with the same inputs if these are recorded. In recordings that start later, no call is the
+    first.
     """
     calls, events = calls_of(rank), rank.trace.events
     found = np.zeros(calls.kind.size, dtype=np.bool_)
@@ -184,9 +184,9 @@ def first_uses(rank: Rank) -> Mask:
 def first_batches(rank: Rank) -> Mask:
     """The wait for the first batch of a DataLoader whose workers start in the recording.
 
-    Of 6.66 s in which a ResNet-18 waited for workers, 1.94 s were their start, which no number of
-    workers makes shorter. An iterator draws the seed of its workers just before; one that is older
-    than the recording has drawn it earlier. Workers of a later iterator start for each epoch.
+    No number of workers makes their start shorter. An iterator draws the seed of its workers just
+    before; one that is older than the recording has drawn it earlier. Workers of a later iterator
+    start for each epoch.
     """
     calls = calls_of(rank)
     fetches, draws = (calls.named(each.search) for each in (_FROM_WORKERS, _DRAWS_SEED))
@@ -522,8 +522,7 @@ class _Division:
     def is_handed_over(self) -> Mask:
         """Intervals inside a graph whose launch call still hands over what follows.
 
-        After a copy had drained the GPU, the launch of a graph of 544 nodes took 1.57 ms on an
-        MI300X; 30 nodes ran, and then it took 274 µs until the next one was there.
+        An MI300X waited 274 µs for the 31st of 544 nodes, whose launch took 1.57 ms.
         """
         is_long = self.gaps.end_ns - self.gaps.start_ns > HANDED_OVER_NS
         is_handed_over = self.gaps.end_ns < self.host.launch_end_ns
@@ -549,9 +548,8 @@ class _Division:
     def is_prompt(self) -> Mask:
         """Intervals before a kernel that was launched before them, and started as soon as it could.
 
-        The kernel did not wait in a queue: a host that launches short kernels at a steady rate is
-        as slow as one that is late for each. Late launches show how long it takes from a launch to
-        the start of its kernel.
+        A host that launches short kernels at a steady rate is as slow as one that is late for each.
+        Late launches show how long it takes from a launch to the start of its kernel.
         """
         latency_ns = self.gaps.end_ns - self.launch_ns
         events, row = self.rank.trace.events, self.gaps.after

@@ -269,13 +269,10 @@ def _are_prefetched(rank: Rank, rows: Int64Array, end: Times) -> Mask:
 def _late_behind(rank: Rank, rows: Int64Array, work: Int64Array, start: Times) -> Int64Array:
     """The launch call of what follows on the stream of some work, if it came too late; else -1.
 
-    Recorders leave out the calls of some copies and fills. With one before each kernel, no idle
-    time had a call, although the host was late for nine tenths of it. What uses the fill is not
-    launched either when the GPU runs dry, so the host is late for both. Work before the first known
-    launch on its stream may be from before the recording.
-
-    `rows` are all GPU work of the device, `work` is the part whose launch is not in the trace, and
-    the interval before each of these starts at `start`.
+    Recorders leave out the calls of some copies and fills; what uses these is not launched either
+    when the GPU runs dry, so the host is late for both. Work before the first known launch on its
+    stream may be from before the recording. `rows` are all GPU work of the device, `work` is the
+    part whose launch is not in the trace, and the interval before each of these starts at `start`.
     """
     if not work.size:
         return work
@@ -361,10 +358,9 @@ class LateLaunches:
     def launches_long(self) -> Mask:
         """Intervals before a kernel or a fill that last to the end of its long launch call.
 
-        The call may have started before them: the GPU computes for 1.3 to 2.5 ms, and then the host
-        is in the call for 10 to 19 ms more (SwitchTransformers). A graph starts while its launch
-        still hands over nodes: the launch of 4,568 took 5.7 to 9.2 ms on eight H200, and their
-        kernels started after 3.6 to 9.1 ms. Three fills of a ResNet-50 had calls of 151 to 165 ms.
+        The call may have started before them, and may last 10 to 19 ms after the GPU has run dry
+        (SwitchTransformers). A graph starts while its launch still hands over nodes: after 3.6 to
+        9.1 ms of the 5.7 to 9.2 ms that the launch of 4,568 nodes took on eight H200.
         """
         kind = np.append(self.rank.trace.events.kind, -1)[self.gaps.after]
         of_no_data = np.isin(kind, OF_NO_DATA)

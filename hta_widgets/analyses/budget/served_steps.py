@@ -141,10 +141,8 @@ def _without_requests(
 ) -> dict[str, NDArray[Any]]:
     """Time before each step in which the server has no requests, or may have none.
 
-    A server without requests is idle, and nothing is wrong with it: a recording of 24 decoding
-    steps of 10.4 ms with two pauses of 300 ms was "launch-bound, 71.6 % of a step". Iterations
-    without requests say so themselves: 30 of them in a row, of 300 µs each, were a pause whose
-    "cause was not found".
+    A server without requests is idle, and nothing is wrong with it: decoding steps of 10.4 ms with
+    two pauses of 300 ms were "launch-bound". Iterations without requests say so themselves.
     """
     server, start_ns = rank.server_steps, measured["gpu_start_ns"]
     brings = np.array([span.context_requests != 0 for span in spans])

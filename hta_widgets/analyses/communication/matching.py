@@ -210,9 +210,8 @@ def _ordinals(kernels: JobCollectives, rows: Int64Array) -> Int64Array:
 def _first_fielded_ns(kernels: JobCollectives) -> Int64Array:
     """When the first kernel with recorded fields starts on each rank; never without any.
 
-    Earlier kernels have no fields, as they were launched before the recording started. All ranks
-    start it at the same place in the program, but their GPUs lag by different amounts, so the last
-    of these kernels correspond, not the first. Ranks of eight H100 had 20 to 28 of them.
+    Earlier kernels have no fields, as they were launched before the recording started: their GPUs
+    lag by different amounts, so the last of these kernels correspond, not the first.
     """
     first_ns = np.full(len(kernels.ranks), np.iinfo(np.int64).min)
     by_name = np.array([bool(each.kernel) for each in kernels.all_series] + [True])

@@ -223,13 +223,7 @@ def _in_one_line(name: str) -> str:
 
 
 def folded(tree: CallTree, order: Order, root: Sequence[str]) -> pd.DataFrame:
-    """The nodes of `Flame`.
-
-    Raises
-    ------
-    ParameterError
-        If the tree has no such root.
-    """
+    """The nodes of `Flame`; `ParameterError` if the tree has no such root."""
     top = find(tree, root)
     whole_ns = int(tree.total_ns[top] if top >= 0 else tree.own_ns.sum())
     shown = _shown(tree, top, whole_ns)
@@ -328,13 +322,7 @@ def times_by_name(tree: CallTree, root: Sequence[str]) -> pd.DataFrame:
 
 
 def find(tree: CallTree, root: Sequence[str]) -> int:
-    """The node at the end of a path of names, -1 for everything.
-
-    Raises
-    ------
-    ParameterError
-        If there is none.
-    """
+    """The node at the end of a path of names, -1 for everything; `ParameterError` if none is."""
     place = -1
     for depth, name in enumerate(root):
         children = tree.inside(place).tolist()
@@ -367,12 +355,7 @@ def sandwich_of(tree: CallTree, name: str) -> tuple[CallTree, CallTree]:
 
     One tree has what the calls of the name call, merged by path from the name on; the other what
     calls them, merged by path from the name outwards: the callers of a node are inside it, and its
-    own part is that of the paths that start there.
-
-    Raises
-    ------
-    ParameterError
-        If the tree has no such name.
+    own part is that of the paths that start there. `ParameterError` if the tree has no such name.
     """
     found = _outermost(tree, name)
     if not found.size:

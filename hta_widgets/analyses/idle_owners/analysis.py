@@ -126,9 +126,8 @@ class IdleOwners(Result):
     def in_budget(self) -> IdleOwners:
         """Only idle time in steps or, without steps, between the first and the last GPU work.
 
-        This is what a diagnosis counts. Next to its "11.6 ms", a chart showed 16 ms, and as the
-        longest bar the allocations before the first kernel. If there is none, all idle time is
-        returned; else, ``devices`` has no ``gaps``.
+        This is what a diagnosis counts. If there is none, all idle time is returned; else,
+        ``devices`` has no ``gaps``.
         """
         is_outside = self.causes["class"] == ""
         if is_outside.all() or not is_outside.any():
@@ -294,8 +293,7 @@ def _counted(cause: IdleCause, causes: pd.DataFrame) -> str:
     """The class that most of a cause counts for, if it is not the usual one.
 
     Code that prepares the next batch may not have the name of a DataLoader, and a host that is late
-    anyway does not catch up after a wait: the verdict called 267 ms data loading that were
-    operators here.
+    anyway does not catch up after a wait.
     """
     own = causes[causes["cause"] == cause.name]
     by_class = sums_by_text(own["class"], own["idle_ns"])

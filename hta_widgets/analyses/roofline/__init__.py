@@ -273,8 +273,7 @@ def roofline_finding(
 
     If there are no shapes, the sentence depends on whether the format of any trace can have them.
     The place and the time say in words what is counted. Without the rest, it is empty if next to
-    nothing is counted: "none with recorded shapes ran", and "154 TFLOP/s in 0.222 % of the kernel
-    time", stood above tables of matrix products in CUDA graphs.
+    nothing is counted, as with most matrix products in CUDA graphs.
     """
     kernel_ns = int(devices["kernel_ns"].sum())
     if not kernel_ns:

@@ -115,13 +115,7 @@ class Inputs(NamedTuple):
     """Whether an input has a shape, but a type of unknown size."""
 
     def tensor(self, place: int, dimensions: int | None = None) -> Tensor:
-        """The tensor at a place, with this many dimensions if a number is given.
-
-        Raises
-        ------
-        ValueError
-            If there is none.
-        """
+        """The tensor at a place, with this many dimensions if given; `ValueError` if none is."""
         found = self.tensors[place] if place < len(self.tensors) else None
         if found is None or dimensions not in (None, len(found.shape)):
             msg = f"input {place} is no Tensor of {dimensions or 'any'} dimensions"

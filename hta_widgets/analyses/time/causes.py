@@ -160,11 +160,7 @@ def idle_cause(name: str) -> IdleCause:
 
 
 def as_counted(table: pd.DataFrame) -> pd.DataFrame:
-    """Call initialising what a budget counts as that: first calls that allocate or launch.
-
-    Of 6.54 ms in one launch call, the verdict said that the host initialises, and a chart that it
-    launches.
-    """
+    """Call initialising what a budget counts as that: first calls that allocate or launch."""
     cause = table["cause"].astype(object)
     first = table["initialises"] & (cause != "compiling")
     return table.assign(cause=cause.mask(first, "initialising"))

@@ -9,12 +9,7 @@ from hta_widgets.quantities import NS_PER_US
 
 
 def cutoff_ns(parameter: str, microseconds: float) -> int:
-    """Convert a cutoff to whole ns.
-
-    Raises
-    ------
-    ParameterError
-        If it is negative or not finite.
+    """Convert a cutoff to whole ns; `ParameterError` if it is negative or not finite.
 
     Examples
     --------

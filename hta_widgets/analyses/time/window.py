@@ -94,8 +94,7 @@ class Window:
     def _of_all(cls, rank: Rank) -> Window:
         """Without steps, everything; but nothing before the host is recorded.
 
-        A GPU had done 21.6 ms of work from before the recording when it began, 3.8 s before the
-        first call: 97 % of the time was a pause of the host, without a cause.
+        The GPU may finish earlier work when the recording begins, seconds before the first call.
         """
         events, calls = rank.trace.events, calls_of(rank).forest.rows
         work = events.rows_of(*GPU_WORK)
@@ -174,9 +173,8 @@ def may_end_step(rank: Rank, types: Int8Array, ends_ns: Times, step: Int64Array)
 
     The last step of a server may also end with other work: ranks that gather their logits, or the
     copy of its tokens. In other steps this comes before the work of the next step, but a single
-    recorded step would lack it (0.43 of 87.1 ms on a B200). So does what the host waits for in the
-    mark of a single step that computes only in its first half: one of 481 µs waited for a copy for
-    306, and would have ended after 160.
+    recorded step would lack it. So may one that computes only in the first half of its mark end
+    with what the host waits for in it.
     """
     window, marks = window_of(rank), rank.steps
     found = np.isin(types, MAY_COMPUTE)
@@ -228,8 +226,8 @@ def numbered_steps(rank: Rank) -> tuple[int, ...]:
 def begin_on(rank: Rank, device: int) -> int:
     """When the analysed time of a device starts: not before it is done with earlier work.
 
-    A server is recorded while its GPU computes an earlier batch, which is not in the file. This
-    time is neither idle nor busy here; it made 49 % of a step of vLLM look idle.
+    A server is recorded while its GPU computes an earlier batch, which is not in the file: that
+    time is neither idle nor busy.
     """
     free_ns, start_ns = lead_in_end(rank, device), window_of(rank).start_ns
     return start_ns if free_ns is None else max(start_ns, free_ns)

@@ -52,13 +52,7 @@ class RankLanes:
     """Times until which its communication kernels wait."""
 
     def check_row(self, row: int) -> None:
-        """Check that the rank has an event.
-
-        Raises
-        ------
-        ParameterError
-            If not.
-        """
+        """Raise a `ParameterError` if the rank has no such event."""
         count = len(self.rank.trace.events)
         if not 0 <= row < count:
             msg = f"row must be that of one of {count:,} events, got {row}"

@@ -212,20 +212,14 @@ class JobLanes:
     def event(self, rank: int, row: int) -> EventFacts:
         """One event of a rank, with the call that launched it or the work that it launched.
 
-        Raises
-        ------
-        ParameterError
-            If the rank has no such event.
+        `ParameterError` if the rank has no such event.
         """
         return event_facts(self.of(rank), row, self.offsets_ns[rank])
 
     def next_event(self, rank: int, key: str, row: int, *, forward: bool) -> EventFacts | None:
         """The next or previous event of the same name in a lane; None at the end.
 
-        Raises
-        ------
-        ParameterError
-            If the rank has no such event, or no such lane.
+        `ParameterError` if the rank has no such event, or no such lane.
         """
         lanes = self.of(rank)
         lanes.check_row(row)
@@ -236,12 +230,7 @@ class JobLanes:
         """The first event of a lane that ends after a time, or the last that starts before it.
 
         In a lane of modules, it is the run of kernels of the module. None if there is none. Times
-        are since the first event of all ranks.
-
-        Raises
-        ------
-        ParameterError
-            If the rank has no such lane.
+        are since the first event of all ranks. `ParameterError` if the rank has no such lane.
         """
         time_ns -= self.offsets_ns[rank]
         found = first_found(self._tracks(rank, key), time_ns, forward=forward)

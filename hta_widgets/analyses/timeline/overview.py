@@ -110,11 +110,9 @@ def spans_of(rank: Rank) -> RankSpans:
 def _analysed(rank: Rank, recorded: Span) -> Span:
     """The analysed time, or the time of its steps on the device if that is much shorter.
 
-    A step of 10 ms that follows 463 ms of work from before the recording (SGLang), or one of 1 ms
-    before 13 s of calls (Triton), would otherwise be a line at one end. A capture of graphs is
-    shown in full, because little runs before it: a hipFree of 1 ms was all that was seen of 34 ms.
-    Without GPU work, everything that was recorded is shown: the only step had two of ten
-    collectives on the CPU.
+    A step of 10 ms that follows 463 ms of work from before the recording (SGLang) would otherwise
+    be a line at one end. A capture of graphs is shown in full, because little runs before it, and
+    so is everything without GPU work.
     """
     window = window_of(rank)
     device = rank.gpu_work.main_device

@@ -117,10 +117,7 @@ def duration_tails(
         curves=job.remember(_curves, chosen).copy(),
         percent=tenths / 10,
         finding=_tail_finding(together, tails, tenths, side),
-        notices=(
-            *job.notices_for(chosen, Recorded.KERNELS),
-            *_nested_call_notices(job, chosen),
-        ),
+        notices=(*job.notices_for(chosen, Recorded.KERNELS), *_nested_call_notices(job, chosen)),
     )
 
 
@@ -172,17 +169,15 @@ def _category_table(job: Job, chosen: tuple[int, ...]) -> pd.DataFrame:
             "min_ns": int(each.durations.duration_ns[-1]),
             "mean_ns": each.durations.total_ns / each.durations.count,
             "share_percent": _share(categories, name, categories),
-            "share_of_side_percent": _share(categories, name, _same_side(categories, name)),
+            "share_of_side_percent": _share(
+                categories, name, [other for other in categories if side_of(other) == side_of(name)]
+            ),
             "not_nested_ns": each.durations.total_ns - each.nested_ns,
         }
         for rank, categories in by_rank.items()
         for name, each in categories.items()
     ]
     return pd.DataFrame(rows, columns=list(_CATEGORY_COLUMNS))
-
-
-def _same_side(categories: Categories, name: str) -> list[str]:
-    return [other for other in categories if side_of(other) == side_of(name)]
 
 
 def _share(categories: Categories, name: str, of: Iterable[str]) -> float:

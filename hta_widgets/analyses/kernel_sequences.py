@@ -529,10 +529,7 @@ def _sequence_ids(words: Int64Array, lengths: Int64Array) -> Int64Array:
 
 
 def _renamed(words: Int64Array) -> Int64Array:
-    """Number words from 0, in ascending order.
-
-    Small words are counted instead of sorted: 3.6 ms instead of 40 for 1 M words.
-    """
+    """Number words from 0, ascending; small ones are counted, in a tenth of the time of sorting."""
     most = int(words.max(initial=0))
     if most > _SMALL_WORDS * words.size:
         return np.asarray(np.unique(words, return_inverse=True)[1]).reshape(-1)

@@ -201,6 +201,7 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
     chosen = select_ranks(job, ranks)
     each = [job.rank(rank).remember(_launches_of_rank) for rank in chosen]
     summary = _summary(chosen, each)
+    without = summary["rank"][summary["without_launch"] > 0].tolist()
     return LaunchOverlap(
         ranks=summary,
         threads=_with_rest(joined_table([of_rank.threads for of_rank in each])),
@@ -209,7 +210,7 @@ def launch_overlap(job: Job, ranks: Iterable[int] | None = None) -> LaunchOverla
         finding=_launch_overlap_finding(summary),
         notices=(
             *job.notices_for(chosen, Recorded.KERNELS),
-            *_without_launch_notices(job, summary),
+            *job.merged({rank: [Notice(_WITHOUT_LAUNCH)] for rank in without}),
         ),
     )
 
@@ -332,14 +333,6 @@ def _over_ranks(columns: Columns) -> pd.DataFrame:
     )
     order = ["kernel_time_ns", *keys]
     return sums.sort_values(order, ascending=[False, True, True], ignore_index=True)
-
-
-def _without_launch_notices(job: Job, summary: pd.DataFrame) -> tuple[str, ...]:
-    columns = (summary[name].tolist() for name in ("rank", "without_launch"))
-    notices = {
-        rank: [Notice(_WITHOUT_LAUNCH)] for rank, without in zip(*columns, strict=True) if without
-    }
-    return job.merged(notices)
 
 
 def _launch_overlap_finding(summary: pd.DataFrame) -> str:

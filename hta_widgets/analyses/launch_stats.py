@@ -300,6 +300,7 @@ def launch_stats(
     }
     parts = [*by_rank.values()]
     summary = [each.summary for each in parts]
+    without = [each["rank"] for each in summary if each["without_launch"]]
     return LaunchStats(
         ranks=pd.DataFrame(summary),
         apis=joined_table([each.apis for each in parts]),
@@ -312,7 +313,7 @@ def launch_stats(
         finding=launch_stats_finding(summary, runtime_ns, delay_ns),
         notices=(
             *job.notices_for(chosen, Recorded.KERNELS, Recorded.OPERATORS),
-            *_without_launch_notices(job, summary),
+            *job.merged({rank: [Notice(_WITHOUT_LAUNCH)] for rank in without}),
         ),
     )
 
@@ -405,13 +406,6 @@ def _worst_of_rank(rank: Rank, worst_by: str, number: int, *, include_memory: bo
         **{name: TextColumn.of(table[name]) for name in _TEXTS},
         **{name: table[name].to_numpy() for name in _NUMBERS},
     }
-
-
-def _without_launch_notices(job: Job, summary: Sequence[_Summary]) -> tuple[str, ...]:
-    notices = {
-        each["rank"]: [Notice(_WITHOUT_LAUNCH)] for each in summary if each["without_launch"]
-    }
-    return job.merged(notices)
 
 
 class LaunchCalls(NamedTuple):

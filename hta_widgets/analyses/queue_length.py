@@ -100,10 +100,7 @@ def aligned_changes(rank: Rank, offset_ns: int) -> Columns:
 
 
 def _of_each(values: NDArray[Any], operation: Int64Array) -> NDArray[Any]:
-    """Value of the operation of each change.
-
-    If all values are equal, none is looked up: 2 ms instead of 10 for 2 M changes, without memory.
-    """
+    """Value of the operation of each change; equal ones are not looked up, and take no memory."""
     narrow = _in_32_bits(values)
     if narrow.size and (narrow == narrow[0]).all():
         return np.broadcast_to(narrow[0], operation.shape)

@@ -40,8 +40,7 @@ differ by at most this part, or by 1."""
 
 STALLED_STEPS: Final = 5
 """Prompts hold up decoding if there are at least this many decoding steps, and the longest prompt
-takes as long as this many of them. The chunks that engines compute with decoding take one to
-three."""
+takes as long as this many of them; the chunks that engines compute with decoding take up to 3."""
 
 STALLED_PERCENT: Final = 20
 """Percentage of the time of all steps that prompts must take from running requests to be

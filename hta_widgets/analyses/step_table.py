@@ -209,10 +209,7 @@ def step_table(
     return StepTable(
         steps=table,
         finding=_steps_finding(table, is_cut=window_ns is not None),
-        notices=(
-            *job.notices_for(chosen, Recorded.KERNELS),
-            *_undivided_notices(table),
-        ),
+        notices=(*job.notices_for(chosen, Recorded.KERNELS), *_undivided_notices(table)),
     )
 
 

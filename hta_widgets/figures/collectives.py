@@ -92,7 +92,9 @@ def bandwidth_by_size(result: Collectives) -> Drawing:
     includes waiting, so the link is faster than shown. Where there is no bus bandwidth, the
     algorithm bandwidth is drawn.
     """
-    table = _marks(_with_bandwidth(result.kernels))
+    kernels = result.kernels
+    drawn = kernels["busbw_gb_per_s"].fillna(kernels["algbw_gb_per_s"])
+    table = _marks(kernels.assign(drawn_gb_per_s=drawn)[drawn > 0])
     kinds = [*dict.fromkeys(table["collective"].astype(object).tolist())]
     points = [
         _points(table[table["collective"] == kind], name, kinds.index(kind), is_open=is_open)
@@ -119,12 +121,6 @@ def _decades(title: str, values: pd.Series[float], write: Callable[[float], str]
     return axis(
         title, type="log", range=[first, last], tickvals=ticks, ticktext=[*map(write, ticks)]
     )
-
-
-def _with_bandwidth(kernels: pd.DataFrame) -> pd.DataFrame:
-    drawn = kernels["busbw_gb_per_s"].fillna(kernels["algbw_gb_per_s"])
-    table = kernels.assign(drawn_gb_per_s=drawn)
-    return table[drawn > 0]
 
 
 def _marks(kernels: pd.DataFrame) -> pd.DataFrame:

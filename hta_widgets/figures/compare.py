@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -96,7 +96,11 @@ def kernel_changes(
             name=name,
             marker={"color": color, "pattern": {"shape": pattern}},
             **selecting("kernel", [names[place] for place in places]),
-            **_emphasis([names[place] for place in places], selected if selected in names else ""),
+            **(
+                faded_but([at for at, place in enumerate(places) if names[place] == selected])
+                if selected and selected in names
+                else {}
+            ),
         )
         for side, (name, color, pattern) in looks.items()
         if (places := [place for place, row in enumerate(rows) if row["in"] == side])
@@ -109,13 +113,6 @@ def kernel_changes(
         barmode="overlay",
         showlegend=True,
     )
-
-
-def _emphasis(names: list[str | None], selected: str) -> dict[str, Any]:
-    """Fade all but the selected kernel; all of them if it is not drawn."""
-    if not selected:
-        return {}
-    return faded_but([place for place, name in enumerate(names) if name == selected])
 
 
 def _kernel_hover(row: Row, result: Compare) -> str:

@@ -48,10 +48,7 @@ causes of one class apart."""
 def idle_causes(
     table: pd.DataFrame, *, selected: Collection[int] = (), as_percent: bool = True
 ) -> Drawing:
-    """Draw the causes of each GPU's idle time, as one stacked bar per GPU.
-
-    `table` comes from `causes_by_device`.
-    """
+    """Draw the causes of each GPU's idle time, from `causes_by_device`, as one stacked bar."""
     return stacked_time_bars(
         table,
         [_part(name) for name in table.columns if name.partition(":")[0] in CODE],

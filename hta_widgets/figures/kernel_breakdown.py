@@ -56,8 +56,7 @@ def top_kernels(
     """Draw the time of the top kernels of one type, or of all, summed over ranks, longest first.
 
     If several kernels are selected and some of them are not among the top, as many of the selected
-    ones are drawn, too: those with the most time. Where they took the place of the top ones, "54
-    others" was the longest bar.
+    ones are drawn, too: those with the most time.
     """
     rows = _over_ranks(result, kernel_type, selected)
     time_ns = np.array([row["sum_ns"] for row in rows], dtype=float)

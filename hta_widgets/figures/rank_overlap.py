@@ -16,7 +16,7 @@ from hta_widgets.analyses.rank_overlap.outliers import SHARES, TIMES
 from hta_widgets.arrays import Float64Array
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, objects, trace
 from hta_widgets.figures.base.lane_panes import DrawnLanes, Pane, panes_for, side_by_side
-from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows
+from hta_widgets.figures.base.style import NEUTRAL, axis, drawing, height_for_rows, names_axis
 from hta_widgets.quantities import time_unit
 
 STRIPS_AT_MOST = 8
@@ -48,7 +48,8 @@ def time_by_lane(
     least = _LEAST_RANGE * (100 if as_percent else longest_ns / unit.ns)
     symbols = _symbols(result.outliers, drawn)
     traces, panes = [], panes_for(result.lanes)
-    most = _most(shown[:, [pane.column for pane in panes]], least)
+    drawn_columns = shown[:, [pane.column for pane in panes]]
+    most = float(np.nanmax(drawn_columns, initial=least))  # of the colour scale of all activities
     for pane in panes:
         cells = drawn.heatmap(
             pane,
@@ -109,14 +110,7 @@ def strips_over_time(result: RankOverlap, *, selected: Collection[int] = ()) -> 
         bargap=0,
         height=height_for_rows(2 * rows.size),
         xaxis=axis(f"Time after the first kernel ({time.symbol})", showgrid=False),
-        yaxis=axis(
-            "Rank",
-            tickvals=list(range(rows.size)),
-            ticktext=drawn.names,
-            range=[rows.size - 0.5, -0.5],
-            showgrid=False,
-            ticks="",
-        ),
+        yaxis=names_axis(drawn.names, "Rank"),
         **drawn.rings(selected),
     )
 
@@ -191,12 +185,6 @@ def _slice_shares(result: RankOverlap) -> Float64Array:
 
 def _column(values: Float64Array, pane: Pane) -> NDArray[np.float32]:
     return values[:, pane.column, np.newaxis].astype(np.float32)
-
-
-def _most(values: Float64Array, least: float) -> float:
-    """End of the colour scale that all activities share; it starts at 0."""
-    known = values[~np.isnan(values)]
-    return max(float(known.max(initial=0)), least)
 
 
 def _color_bar(pane: Pane, symbol: str) -> dict[str, Any]:

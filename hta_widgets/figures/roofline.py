@@ -63,10 +63,7 @@ def roofline(
 def operator_rates(
     table: pd.DataFrame, *, num_operators: int = 15, selected: SelectedOperators = NO_OPERATORS
 ) -> Drawing:
-    """Draw the rates of the operators with the most time, for GPUs whose peak is unknown.
-
-    `table` comes from `over_ranks`.
-    """
+    """Draw the rates of the longest operators, from `over_ranks`, for GPUs of unknown peak."""
     shown = table[table["flop"] > 0].head(num_operators)
     about = _identified(shown, selected)
     bar = _bars(shown["tflops"], "TFLOP/s", TYPE_COLORS["COMPUTATION"], about)
@@ -76,10 +73,7 @@ def operator_rates(
 def operator_times(
     table: pd.DataFrame, *, num_operators: int = 15, selected: SelectedOperators = NO_OPERATORS
 ) -> Drawing:
-    """Draw the GPU time of operators by shape: the time at peak rates, and the excess.
-
-    `table` comes from `over_ranks`.
-    """
+    """Draw the GPU time of operators, from `over_ranks`: at peak rates, and the excess."""
     shown = table.head(num_operators)
     unit = time_unit(float(shown["gpu_ns"].max()))
     times = shown["gpu_ns"] / unit.ns

@@ -93,7 +93,7 @@ def user_annotation_breakdown(
             "sum (us)": [each.sum() / NS_PER_US for each in lengths],
             "max (us)": [each.max() / NS_PER_US for each in lengths],
             "min (us)": [each.min() / NS_PER_US for each in lengths],
-            "stddev": [_deviation(each) / NS_PER_US for each in lengths],
+            "stddev": [each.std(ddof=int(each.size > 1)) / NS_PER_US for each in lengths],
             "mean (us)": [each.mean() / NS_PER_US for each in lengths],
             "rank": rank.trace.rank,
             "count": groups.sizes,
@@ -102,10 +102,6 @@ def user_annotation_breakdown(
         }
     )
     return table.sort_values("name", kind="stable", ignore_index=True)
-
-
-def _deviation(lengths: Int64Array) -> float:
-    return float(lengths.std(ddof=1)) if lengths.size > 1 else 0.0
 
 
 def _holds_work(rank: Rank, rows: Int64Array) -> Mask:

@@ -186,18 +186,15 @@ def cupti_counters(result: CuptiCounters) -> list[pd.DataFrame]:
     table = ranges.assign(
         cat=CATEGORY, ts=ranges["start_ns"] / NS_PER_US, dur=ranges["duration_ns"] / NS_PER_US
     )
-    return [_of_rank(of_rank, result) for _, of_rank in table.groupby("rank", sort=False)]
+    of_ranks = [of_rank for _, of_rank in table.groupby("rank", sort=False)]
+    return [_with_whole_counters(of_rank, result.counters) for of_rank in of_ranks]
 
 
-def _of_rank(table: pd.DataFrame, result: CuptiCounters) -> pd.DataFrame:
-    """Table of the rank, with whole-number counters as integers, as in the trace."""
-    counters = _counters_of(result, table)
+def _with_whole_counters(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """The table of a rank, with whole-number counters as integers, as in the trace."""
+    counters = [name for name in names if table[name].notna().any()]
     whole = {name: as_whole(table[name].to_numpy(dtype=float)) for name in counters}
     return table[[*_PLACE, *counters, *_OPERATORS]].assign(**whole).reset_index(drop=True)
-
-
-def _counters_of(result: CuptiCounters, of_rank: pd.DataFrame) -> list[str]:
-    return [name for name in result.counters if of_rank[name].notna().any()]
 
 
 def launch_stats(launched: Mapping[int, LaunchedOperations]) -> dict[int, pd.DataFrame]:

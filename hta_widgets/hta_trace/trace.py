@@ -91,7 +91,9 @@ class Trace:
     @property
     def meta_data(self) -> dict[int, dict[str, Any]]:
         """Everything in the file of each rank except the events."""
-        return {rank: dict(each) for rank, each in self._of_all_ranks(_metadata).items()}
+        return {
+            rank: dict(each) for rank, each in self.job.reduce(_metadata, self.job.ranks).items()
+        }
 
     @property
     def min_ts(self) -> float:
@@ -105,7 +107,7 @@ class Trace:
     @property
     def symbol_table(self) -> TraceSymbolTable:
         """Numbers of the names and categories of all ranks."""
-        for kinds, names in self._of_all_ranks(_kinds_and_names).values():
+        for kinds, names in self.job.reduce(_kinds_and_names, self.job.ranks).values():
             self._symbols.add_symbols(CATEGORIES[Kind(kind)] for kind in kinds)
             self._symbols.add_symbols(names)
         return self._symbols
@@ -269,9 +271,6 @@ class Trace:
         shown = map(plain_name, symbols) if self._shorten_names else symbols
         frame["s_name"] = tables.decoded(frame["name"].to_numpy(), [*shown])
         frame["s_cat"] = tables.decoded(frame["cat"].to_numpy(), symbols)
-
-    def _of_all_ranks(self, function: Any) -> dict[int, Any]:  # noqa: ANN401
-        return self.job.reduce(function, self.job.ranks)
 
 
 class _Frames(Mapping[int, "pd.DataFrame"]):

@@ -111,8 +111,7 @@ FEWEST_NAMED: Final = 5
 
 TOLD_BY_OS_CALLS: Final = 0.5
 """If more than this share of such time without operators is in calls of the operating system, it is
-known what the host does: a database waited for its user. Writing a log for 6 µs of 53 ms says
-nothing about the rest."""
+known what the host does: a database waited for its user."""
 
 OPERATORS_PER_LAUNCH: Final = 0.2
 """With fewer operators and frames per launch, it means nothing that none are recorded."""

@@ -100,8 +100,7 @@ class Gaps:
     """Row of the work after the interval, see `work_after`; -1 for none."""
     by_host: Mask
     """Whether pages of managed memory move after the interval because of the host: to it, which
-    touches them while no kernel runs, or, before all other work, in either direction. Without a
-    launch, 1.84 s in which a host read 1 GB of them had no explanation."""
+    touches them while no kernel runs, or, before all other work, in either direction."""
 
     @property
     def is_unrecorded(self) -> Mask:

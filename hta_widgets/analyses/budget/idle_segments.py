@@ -52,10 +52,7 @@ class IdleSegments(NamedTuple):
         return self._replace(start_ns=starts, length_ns=np.minimum(self.end_ns, end_ns) - starts)
 
     def cut_at(self, moments_ns: Sequence[Times]) -> tuple[IdleSegments, Int64Array]:
-        """Cut each segment at some times of its interval; also which segment each part is from.
-
-        Only few are cut.
-        """
+        """Cut each segment at some times of its interval; also which segment each part is from."""
         is_cut, end_ns = np.zeros(self.gap.size, dtype=np.bool_), self.end_ns
         for each in moments_ns:
             at_ns = each[self.gap]

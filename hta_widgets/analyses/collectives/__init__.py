@@ -208,7 +208,8 @@ def kernel_table(clocks: JobClocks, waits: Waits, owners: Sequence[RankOwners]) 
     columns |= _bandwidths(kernels, transfer)
     columns["exposed_ns"] = kernels.exposed_ns
     columns["late_rank"] = _late_ranks(waits, of_kernel)
-    columns["class"] = _classes(waits, of_kernel)
+    classes = np.append(waits.classes, np.int8(CLASSES.index(INCONCLUSIVE)))[of_kernel]
+    columns["class"] = pd.Categorical.from_codes(classes, _CLASS_INDEX)
     columns |= owner_columns(kernels, owners)
     table = pd.DataFrame(columns)
     order = np.lexsort((np.arange(len(table)), table["start_ns"], table["rank"]))
@@ -332,11 +333,6 @@ def _late_ranks(waits: Waits, of_kernel: Int64Array) -> pd.arrays.IntegerArray:
     places = np.array([*waits.late_place.tolist(), NOBODY], dtype=np.int64)[of_kernel]
     ranks = np.array([*waits.matches.kernels.ranks, NOBODY], dtype=np.int64)[places]
     return _nullable(ranks, places >= 0)
-
-
-def _classes(waits: Waits, of_kernel: Int64Array) -> pd.Categorical:
-    codes = np.append(waits.classes, np.int8(CLASSES.index(INCONCLUSIVE)))[of_kernel]
-    return pd.Categorical.from_codes(codes, _CLASS_INDEX)
 
 
 def _ranks_text(series: Series) -> str:

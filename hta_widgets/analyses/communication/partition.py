@@ -68,10 +68,7 @@ class Partition:
         return cls(tuple(covers))
 
     def in_bins(self, edges: Times) -> Int64Array:
-        """Time (ns) of each of `PARTS` between consecutive edges, shape (parts, bins).
-
-        The parts of a bin add up to its length.
-        """
+        """Time (ns) of each of `PARTS` between edges, shape (parts, bins), adding up to the bin."""
         cumulative = [cover.length_in_bins(edges) for cover in self.covers]
         return np.diff([np.zeros_like(cumulative[0]), *cumulative, np.diff(edges)], axis=0)
 

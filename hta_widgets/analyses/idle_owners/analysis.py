@@ -180,10 +180,7 @@ def idle_owners(
         paths=merged.table,
         drains=drains,
         finding="",
-        notices=(
-            *job.notices_for(chosen, Recorded.KERNELS),
-            *job.noticed(_lead_in, chosen),
-        ),
+        notices=(*job.notices_for(chosen, Recorded.KERNELS), *job.noticed(_lead_in, chosen)),
     )
     counted = found if selection else found.in_budget()
     whole = "the selected time" if selection else _whole(found, counted)
@@ -303,10 +300,7 @@ def _counted(cause: IdleCause, causes: pd.DataFrame) -> str:
 
 
 def _longest(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int, said: str) -> str:
-    """The line of Python with the most idle time, or the call if there are no lines.
-
-    Empty if the sentence names it already.
-    """
+    """The line of Python, or else the call, with the most idle time; empty if named already."""
     owned_ns = owners["idle_ns"].to_numpy()
     noun, (most, most_ns) = "line of Python", _most(owned_ns, owners, paths, paths.line)
     if not most_ns:  # time held back on the GPU is no time of the call that launched the work

@@ -222,10 +222,7 @@ def operations_between(work: GpuWork, launch_ns: Times, positions: Int64Array) -
 def _first_launched_first(
     work: GpuWork, start_ns: Times, launch_ns: Times, positions: Int64Array
 ) -> Int64Array:
-    """Order operations that start at once by launch, then by end: the first of them ends the gap.
-
-    The positions ascend by start already.
-    """
+    """Order ascending work that starts at once by launch, then by end: the first ends the gap."""
     same = np.flatnonzero(start_ns[1:] == start_ns[:-1])
     if not same.size:
         return positions

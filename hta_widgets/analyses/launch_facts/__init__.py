@@ -171,10 +171,7 @@ def launch_facts(
     return LaunchFacts(
         kernels=kernels,
         finding=launch_finding(kernels, stacked([each.few for each in by_rank.values()], FEW)),
-        notices=(
-            *job.notices_for(chosen, Recorded.KERNELS),
-            *job.merged(missing),
-        ),
+        notices=(*job.notices_for(chosen, Recorded.KERNELS), *job.merged(missing)),
     )
 
 

@@ -157,10 +157,7 @@ def _without_slices(
         outliers=outliers,
         nodes=nodes,
         finding=finding_on(lanes, outliers, nodes, by),
-        notices=(
-            *job.notices_for(ranks, *needed),
-            *_rank_overlap_notices(job, source, lanes, by),
-        ),
+        notices=(*job.notices_for(ranks, *needed), *_rank_overlap_notices(job, source, lanes, by)),
     )
 
 

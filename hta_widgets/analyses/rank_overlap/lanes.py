@@ -113,10 +113,7 @@ def source_label(job: Job, rank: int) -> str:
 
 
 def lane_slices(job: Job, ranks: Iterable[int], by: str, source: Lanes, edges: Times) -> Int64Array:
-    """Time (ns) of each of the `ACTIVITIES` in slices of all lanes of some ranks, in their order.
-
-    Shape (5, lanes, slices).
-    """
+    """Time (ns) of each of the `ACTIVITIES` in slices of all lanes, shape (5, lanes, slices)."""
     window = (int(edges[0]), int(edges[-1]), edges.size - 1)
     offsets = tuple(common_offsets_ns(job).items())
     by_rank = job.reduce(_at_edges, ranks, by, *window, offsets)
@@ -195,10 +192,7 @@ class ActivityTimeline:
 
     @classmethod
     def of(cls, running: Sequence[Intervals], start_ns: int, end_ns: int) -> ActivityTimeline:
-        """Build the timeline of computation, communication and graphs between two times.
-
-        None of these runs before or after.
-        """
+        """Build the timeline of what runs between two times; nothing runs before or after."""
         # computation     |-----|    |---|
         # communication      |----|
         # activity      0  1   3  2 0  1   0     from the first edge to the last: `sweep`

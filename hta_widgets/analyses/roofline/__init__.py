@@ -305,10 +305,7 @@ def roofline_finding(
 
 
 def _no_shapes(uncounted: pd.DataFrame, place: str, *, is_all: bool, can_have_shapes: bool) -> str:
-    """Say that no shapes are known; empty if those of other operators are.
-
-    Above a table of matrix products, it said that none "with recorded shapes ran".
-    """
+    """Say that no shapes are known; empty if those of other operators are."""
     by_reason = uncounted[uncounted["reason"].isin(_MISSED)].groupby("reason")["gpu_ns"].sum()
     reason = str(by_reason.idxmax()) if len(by_reason) and can_have_shapes else ""
     option = _OPTIONS.get(reason)

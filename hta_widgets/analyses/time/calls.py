@@ -61,10 +61,7 @@ class Calls:
 
     @cached_property
     def operator(self) -> Int32Array:
-        """Place of the innermost operator at or around each call, -1 for none.
-
-        The last value is -1, for place -1.
-        """
+        """Place of the innermost operator at or around each call; -1 for none, and last."""
         found = nearest_at_or_above(self.forest, self.kind == Kind.CPU_OP)
         return np.append(found, np.int32(NO_PARENT))
 

@@ -119,10 +119,7 @@ def _column(values: tuple[str, ...]) -> Texts:
 
 
 def shared_texts(values: Iterable[str]) -> Texts:
-    """A column in which equal texts are one object, where Arrow has a copy for each row.
-
-    In a table of the kernels of 256 ranks, names of 350 characters took 18 MB.
-    """
+    """A column in which equal texts are one object, where Arrow has a copy for each row."""
     is_str = isinstance(pd.Series([""]).dtype, pd.StringDtype)  # from pandas 3 on
     return pd.array(
         [*values], dtype=pd.StringDtype("python", na_value=np.nan) if is_str else object

@@ -76,10 +76,7 @@ def timeline(
         finding=_timeline_finding(
             coverage, has_steps=any(NO_STEP not in each.steps.number for each in overviews.values())
         ),
-        notices=(
-            *job.notices_for(chosen, Recorded.KERNELS),
-            *alignment_notices(job, chosen),
-        ),
+        notices=(*job.notices_for(chosen, Recorded.KERNELS), *alignment_notices(job, chosen)),
     )
 
 

@@ -119,10 +119,7 @@ def lines_with_most(
 def step_lines(
     lines: StepLines, *, window_us: Sequence[float] = (), points: int = POINTS_AT_MOST
 ) -> Drawing:
-    """Draw each line in its own strip, over one time axis in µs.
-
-    `points` is the maximum number of points, over all lines.
-    """
+    """Draw each line in its own strip over one time axis (µs), with at most `points` in all."""
     drawn, in_all, what = lines
     strips = np.cumsum([not line.beside for line in drawn], dtype=np.int64) - 1
     count = int(strips.max(initial=-1)) + 1

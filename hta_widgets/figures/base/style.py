@@ -226,9 +226,10 @@ def row_ticks(labels: list[str]) -> dict[str, list[Any]]:
     return {"tickvals": list(range(0, len(labels), every)), "ticktext": labels[::every]}
 
 
-def names_axis(names: list[str]) -> dict[str, Any]:
+def names_axis(names: list[str], title: str = "") -> dict[str, Any]:
     """Vertical axis of names, the first on top."""
     return axis(
+        title,
         tickvals=list(range(len(names))),
         ticktext=names,
         range=[len(names) - 0.5, -0.5],

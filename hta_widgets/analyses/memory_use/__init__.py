@@ -217,8 +217,8 @@ def _joined(
     for rank, each in by_rank.items():
         table: pd.DataFrame = getattr(each, name)
         chosen = table if device is None else table[table["device"] == device]
-        times = [column for column in _TIMES if column in chosen]
-        tables.append(chosen.assign(**(chosen[times] + offsets_ns[rank])))
+        shifted = {time: chosen[time] + offsets_ns[rank] for time in _TIMES if time in chosen}
+        tables.append(chosen.assign(**shifted))
     return stacked(tables, _TYPES[name])
 
 

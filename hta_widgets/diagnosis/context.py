@@ -482,7 +482,7 @@ class Context:
                 return f"up to {duration(price.ns)} {of} ({share}), {said}"
             lower = duration(price.lower_ns if price.lower_ns >= 1 else 0)
             if price.less_by == "lead":
-                later = f"{lower} once the CPU is no longer ahead"
+                later = f"{lower} in steady state"
                 return f"{duration(price.ns)} {of} at first ({share}), {later}"
             return f"{lower} to {duration(price.ns)} {of} (up to {share})"
         bound = "up to" if price.bound == "at most" else price.bound

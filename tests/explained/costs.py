@@ -11,7 +11,7 @@ from tests.explained.forms import NS_PER_MS, Texts, share
 COST: Final = (
     "[[: [[<bound> ]][[<lower> to ]]<price> of [[each <period>[[ <_phase>]] step]]"
     "[[the <span> GPU span]][[ at <_first>]] ([[<up_to> ]]<percent>)[[, <if_others>]]"
-    "[[, <later> once the CPU is no longer ahead]]"
+    "[[, <later> in steady state]]"
     "]]."
 )
 PER_STEP: Final = "[[ per[[ <_phase>]] step]]"

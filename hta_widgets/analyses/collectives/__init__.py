@@ -23,10 +23,9 @@ from hta_widgets.analyses.collectives.waits import (
 from hta_widgets.analyses.communication.kernels import P2P, JobCollectives, Series
 from hta_widgets.analyses.communication.matching import Matches
 from hta_widgets.analyses.communication.partition import RankSplit
-from hta_widgets.analyses.communication.recorded import bus_factor
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.rows import largest_first
-from hta_widgets.arrays import Float64Array, Int64Array, Mask
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.quantities import counted, duration, number_ranges, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import TextColumn
@@ -304,15 +303,6 @@ def _group_sizes(kernels: JobCollectives) -> pd.arrays.IntegerArray:
     return _nullable(sizes, sizes > 0)
 
 
-def _bus_factors(kernels: JobCollectives) -> Float64Array:
-    """Ratio of bus bandwidth to algorithm bandwidth; NaN where there is none."""
-    factors = [
-        bus_factor(each.operation, each.size) if each.size > 1 else np.nan
-        for each in kernels.all_series
-    ]
-    return np.array([*factors, np.nan])[kernels.series]
-
-
 def _bandwidths(kernels: JobCollectives, transfer: pd.arrays.IntegerArray) -> dict[str, Any]:
     """Bandwidths from the transfer; if unknown, from the duration, which includes waiting."""
     is_split = ~np.asarray(transfer.isna())
@@ -322,7 +312,7 @@ def _bandwidths(kernels: JobCollectives, transfer: pd.arrays.IntegerArray) -> di
     np.divide(kernels.size_bytes, time_ns, out=algbw, where=known)
     return {
         "algbw_gb_per_s": algbw,
-        "busbw_gb_per_s": algbw * _bus_factors(kernels),
+        "busbw_gb_per_s": algbw * kernels.bus_factors,
         "bandwidth_of": pd.Categorical.from_codes(
             np.where(known, np.where(is_split, 0, 1), -1), _BANDWIDTHS
         ),

@@ -15,9 +15,10 @@ from hta_widgets.analyses.communication.recorded import (
     SEND,
     Group,
     RankCollectives,
+    bus_factor,
     operation_of,
 )
-from hta_widgets.arrays import Int64Array
+from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import TextColumn
@@ -84,6 +85,15 @@ class JobCollectives:
     def elements(self) -> Int64Array:
         """Elements of the larger of input and output; -1 if not recorded."""
         return np.maximum(self.in_elements, self.out_elements)
+
+    @cached_property
+    def bus_factors(self) -> Float64Array:
+        """Ratio of bus bandwidth to algorithm bandwidth; NaN if the group is not known."""
+        factors = [
+            bus_factor(each.operation, each.size) if each.size > 1 else np.nan
+            for each in self.all_series
+        ]
+        return np.array([*factors, np.nan])[self.series]
 
     @classmethod
     def of(cls, parts: Sequence[RankCollectives]) -> JobCollectives:

@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.communication.kernels import JobCollectives
 from hta_widgets.analyses.communication.recorded import operation_of
+from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
@@ -50,7 +52,7 @@ from hta_widgets.diagnosis.rules.host_pause import host_pause
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.warm_up import warm_up
 from hta_widgets.diagnosis.rules.wording import named, on_ranks, part_of_it, which_ranks
-from hta_widgets.quantities import NS_PER_MS, duration, percent
+from hta_widgets.quantities import NS_PER_MS, duration, number, percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import rank_records, world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
@@ -201,10 +203,22 @@ def _mostly(context: Context) -> tuple[str, tuple[Condition, ...]]:
     if one_each:  # of 350 ms, 60 were communication, and 122 passed while the host requested it
         apart_ns = max(context.job.reduce(launches_apart_ns, context.ranks).values())
         each = f", one for each gradient, launched {duration(apart_ns)} apart"
-    said = f", mostly {per_step:,} {name}{context.steps.per_noun}{each}"
+    speed = _at_least(kernels, np.flatnonzero([each == name for each in names]))
+    said = f", mostly {per_step:,} {name}{context.steps.per_noun}{speed}{each}"
     if one_each:
         return said, (Condition.ONE_EACH,)
     return said, (Condition.EXCHANGES,) if is_exchange(name) else ()
+
+
+def _at_least(kernels: JobCollectives, codes: Int64Array) -> str:
+    """How fast the kernels of some names are if no part of them is waiting; empty if unknown."""
+    is_sized = (kernels.size_bytes > 0) & ~np.isnan(kernels.bus_factors)
+    own = np.isin(kernels.name.codes, codes)
+    time_ns, sized_ns = (int(kernels.duration_ns[each].sum()) for each in (own, own & is_sized))
+    if 2 * sized_ns <= time_ns:
+        return ""
+    sent = (kernels.size_bytes * kernels.bus_factors)[own & is_sized].sum()
+    return f" (≥ {number(sent / sized_ns)} GB/s)"
 
 
 def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:

@@ -102,7 +102,7 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
     least, most = (duration(ms * NS_PER_MS) for ms in (found.lower_ms, found.recoverable_ms))
     some = least if found.lower_ms > 0 else "nothing"
     if found.less_by == "lead":
-        said = f"{most} at first, {least} once the CPU is no longer ahead."
+        said = f"{most} at first, {least} in steady state."
     elif found.less_by == "alone":
         said = f"{some} on its own, {most} once the other findings are fixed."
     elif found.less_by != "peers":

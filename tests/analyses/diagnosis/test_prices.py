@@ -236,7 +236,7 @@ def test_faster_kernels_use_up_the_lead_of_a_host_once(
         assert finding.less_by == row["doubt"] == ""
         return
     assert finding.less_by == finding.to_dict()["less_by"] == "lead"
-    later = f"{f'{least_ms} ms' if least_ms else '0 ns'} once the CPU is no longer ahead."
+    later = f"{f'{least_ms} ms' if least_ms else '0 ns'} in steady state."
     assert " of each 10 ms step at first (7" in finding.sentence
     assert finding.sentence.endswith(f" %), {later}")
     assert row["doubt"].endswith(f"{price_ms:.3g} ms at first, {later}")

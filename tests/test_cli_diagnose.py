@@ -150,7 +150,7 @@ def test_a_healthy_job_is_told_in_one_sentence(
 ) -> None:
     text = said(capsys, healthy)
     assert text.startswith("No finding\n")
-    verdict, _, to_try = text.partition("What to try: the GPU sets the pace")
+    verdict, _, to_try = text.partition("What to try: the GPU is the bottleneck")
     assert "GPU-bound: computing takes " in verdict
     assert "Otherwise, nothing stands out: none of " in " ".join(verdict.split())
     assert "What to do" not in verdict

@@ -94,6 +94,13 @@ CUTLASS = (
             FLASH.replace("flash_fwd_k", "flash_bwd_dq_dk_dv_loop_seqk_parallel_k"),
             "FlashAttention bwd bf16 hd128",
         ),
+        (
+            (
+                "sm80_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nhwckrsc_nhwc_tilesize128x64x64_stage3"
+                "_warpsize2x2x1_g1_tensor16x8x16_t1r3s3_aACCESS_execute_kernel_trt"
+            ),
+            "conv fwd 128×64×64 fp16 · tensorrt",
+        ),
         ("_5x_cudnn_ampere_scudnn_128x32_relu_small_nn_v1", "conv 128×32 fp32 · cudnn"),
         ("Memcpy HtoD (Pinned -> Device)", ""),
         ("my_gemm_kernel", ""),

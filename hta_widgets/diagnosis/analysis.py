@@ -493,7 +493,7 @@ def _no_cause_told(context: Context) -> str:
 
 
 def _bound_by(context: Context, shares: Mapping[str, float], unseen: Sequence[str]) -> str:
-    """Say what sets the pace, and how much of the path is unexplained; empty without shares.
+    """Say what the bottleneck is, and how much of the path is unexplained; empty without shares.
 
     A bare table of kernels was called bound by the GPU (64.9 %), though its job was bound by the
     host.

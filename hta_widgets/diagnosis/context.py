@@ -182,7 +182,7 @@ class Context:
         """The recorded job, replayed for all analysed steps of these ranks.
 
         Only the job holds it, so that the job can forget it: a diagnosis keeps its context if the
-        GPU sets the pace.
+        GPU is the bottleneck.
         """
         return self.job.remember(replay_of_ranks, *self.asked_of_replay)
 
@@ -279,7 +279,7 @@ class Context:
             left = f"shorten it by only {duration(price.ns)}" if price.ns >= 1 else "not shorten it"
             said = f"{what} would save {duration(hidden_ns)} of GPU work in {whole} but {left}"
             words = in_words_of(
-                f"{said}, because the host would then set the pace", self.conditions()
+                f"{said}, because the host would then be the bottleneck", self.conditions()
             )
             self.hidden.append(words)
         return None

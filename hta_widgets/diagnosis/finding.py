@@ -23,7 +23,7 @@ LessBy = Literal["", "peers", "profiler", "lead", "end", "alone", "moved"]
 
 ``peers``: the job communicates with ranks that are not recorded, and these may be as slow as
 before. ``profiler``: steps took less time before it ran, for unknown reasons. ``lead``: the CPU is
-ahead of the GPU, and sets the pace once that lead is used up. ``end``: the CPU is further ahead
+ahead of the GPU, and is the bottleneck once that lead is used up. ``end``: the CPU is further ahead
 than this at the end of a recording of one iteration. ``alone``: on its own, without the other
 findings, it gains less. ``moved``: other ranks take over part of the work.
 """
@@ -253,7 +253,7 @@ def _shortened(words: str, most: int) -> str:
 NO_WORDS: Final = Words("")
 
 
-WHAT_TO_TRY: Final = "What to try: the GPU sets the pace"
+WHAT_TO_TRY: Final = "What to try: the GPU is the bottleneck"
 
 NEARLY: Final = 0.95
 """Ratio of the lower to the upper end of a price above which they count as equal."""

@@ -1,4 +1,4 @@
-"""What to try if the GPU sets the pace: each line rests on what is recorded about its kernels.
+"""What to try if the GPU is the bottleneck: each line rests on what is recorded about its kernels.
 
 Causes in kernels that cost less than their limits come first, priced by replay. Then comes what
 their rates show, and finally the kernel with the most time, about which nothing better may be
@@ -203,7 +203,7 @@ class Rates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GpuBound:
-    """A job in which the GPU sets the pace."""
+    """A job in which the GPU is the bottleneck."""
 
     context: Context
     """What the rules of the diagnosis worked on."""
@@ -212,7 +212,7 @@ class GpuBound:
 
     @classmethod
     def of(cls, context: Context, findings: Sequence[Finding], joint_ms: float) -> GpuBound | None:
-        """Make one from the findings that are sure; None if something else sets the pace."""
+        """Make one from the findings that are sure; None if something else is the bottleneck."""
         gain_ms = max([joint_ms, *(each.recoverable_ms for each in findings)])
         is_little = 100 * gain_ms * NS_PER_MS < LITTLE_PERCENT * context.step_ns
         sets_pace = next(iter(context.replay.shares), "")
@@ -222,11 +222,13 @@ class GpuBound:
     def to_try(self) -> tuple[Finding, ...]:
         """What to try, the best first; at least one line if kernels ran and nothing else helps.
 
-        Next to findings that gain much, only what has a price, or is known to be slow, is listed:
+        What a finding advises is not advised again: to time all kernels for one shape, twice. Next
+        to findings that gain much, only what has a price, or is known to be slow, is listed:
         norms and activations of a ResNet, 14 of 97 ms; FlashAttention-2 on an H100, 53 % of the
         compute time; a kernel on 16 of 68 multiprocessors, 26 % of the GPU span.
         """
         own = replace(self.context, limits=WORTH_TRYING, hidden=[], found={**self.context.found})
+        given = {each.do for found in own.found.values() for each in found.advice}
         lines = []
         looks = (*_PRICED, *(BY_RATE if self.finds_little else _KNOWN_SLOW))
         for look in (largest_kernel,) if hide_kernels(own) else looks:
@@ -237,7 +239,8 @@ class GpuBound:
             has_price = look is not few_rows or line.recoverable_ms > 0
             if self.finds_little or (is_much and is_idle and has_price):
                 own.found[look] = line
-                lines.append(line)
+                if others := tuple(each for each in line.advice if each.do not in given):
+                    lines.append(replace(line, advice=others))
         return tuple(sorted(lines, key=_worth, reverse=True))
 
 

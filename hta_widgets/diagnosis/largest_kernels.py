@@ -184,7 +184,7 @@ def _computes(context: Context, takes: str, rest: str) -> str:
     none = ShorterOperations(np.where(computes, weights.duration, 0.0))
     gain_ns = context.replay.gain_ns((none,), context.steps.numbers)
     return (
-        f" {takes[0].upper()}{takes[1:]}, but {pace} sets the pace: kernels that take no time "
+        f" {takes[0].upper()}{takes[1:]}, but {pace} is the bottleneck: kernels that take no time "
         f"would save {duration(gain_ns)}."
     )
 

@@ -162,7 +162,7 @@ class Diagnosis(Result, Sequence[Finding]):
     not_recorded : tuple of NotRecorded
         What a diagnosis needs but the traces lack; also among the notices.
     gpu_bound : GpuBound or None
-        Used by `to_try`; None if something other than the GPU sets the pace.
+        Used by `to_try`; None if something other than the GPU is the bottleneck.
     phase : str
         Phase of an inference server whose steps were diagnosed; empty if all steps were.
     cpu_work : CpuWork or None
@@ -289,7 +289,7 @@ class Diagnosis(Result, Sequence[Finding]):
 
     @property
     def to_try(self) -> tuple[Finding, ...]:
-        """What to try, besides the findings, if the GPU sets the pace.
+        """What to try, besides the findings, if the GPU is the bottleneck.
 
         The best first: causes in kernels that cost less than their limits, and lines without a
         price. Computed on request, and remembered.

@@ -190,7 +190,7 @@ def why_not_replayed(job: Job, ranks: tuple[int, ...]) -> str:
     if not any(job.reduce(has_gpu_work, ranks).values()):
         return NOTHING_RAN
     doubt = job.doubt_of_idle_time(ranks)
-    return f"What sets the pace cannot be told: {doubt}." if doubt else ""
+    return f"What the bottleneck is cannot be told: {doubt}." if doubt else ""
 
 
 def _nothing(job: Job, ranks: tuple[int, ...], why: str) -> WhatIfSteps:
@@ -222,7 +222,7 @@ def _finding(found: Replay, answer: WhatIf, shares: Mapping[str, float]) -> str:
         between = f"; as ranks are missing, the gain lies between {least} and {most}"
     if percent(abs(change)) == percent(0):
         (what, share), *_ = shares.items()
-        pace = f"{what} sets the pace ({percent(share)} of the critical path)"
+        pace = f"{what} is the bottleneck ({percent(share)} of the critical path)"
         return f"{before} → {after}: no change, as {pace}{between}."
     said = signed(change, percent)
     return f"{before} → {after} ({said}), then {bound_by(shares)}{between}."

@@ -32,7 +32,7 @@ _LIKE: Final = LOOK | {
 }
 """Budget class whose colour each class of the critical path takes.
 
-The chart of the path counts waiting as part of what sets the pace; a lane shows that nothing runs.
+The chart of the path counts waiting as part of what bounds a step; a lane shows that nothing runs.
 """
 
 

@@ -163,9 +163,10 @@ def _xmma(text: str) -> str:
         return ""
     kind = _TYPES.get(found[2], "")
     kernel = next((word for word in _CONVOLUTIONS if found[1].startswith(word)), "")
+    own = "tensorrt" if text.endswith("_trt") else ""
     if kernel:
-        return _label("conv", _CONVOLUTIONS[kernel], _size(found[3]), kind, library="cudnn")
-    return _label("GEMM", _size(found[3]), kind, library="cublas")
+        return _label("conv", _CONVOLUTIONS[kernel], _size(found[3]), kind, library=own or "cudnn")
+    return _label("GEMM", _size(found[3]), kind, library=own or "cublas")
 
 
 def _tensile(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What to try where the GPU sets the pace: said, copied and shown on real traces."""
+"""What to try where the GPU is the bottleneck: said, copied and shown on real traces."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_each_line_says_what_python_has_and_shows_it(
     page.command("apputils:change-theme", {"theme": f"JupyterLab {theme}"})
     shown = dashboard(page)
     band = shown.locator(".hta-band-verdict section")
-    expect(band.get_by_text("What to try: the GPU sets the pace")).to_be_visible()
+    expect(band.get_by_text("What to try: the GPU is the bottleneck")).to_be_visible()
     rows = band.locator(".hta-findings li")
     lines = page.python(
         "[(e.words.sentence(''), e.action, e.advice[0].code, e.links[0].panel, e.links[0].kernel)"

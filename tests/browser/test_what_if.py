@@ -79,6 +79,6 @@ def test_a_knob_that_changes_nothing_says_why(lab: Lab, real_traces: Path):
     field.fill("100")
     field.press("Enter")
     page.wait_for("dash.panels['what_if'].hidden_percent", 100)
-    expect(knobs).to_contain_text("no change, as the host sets the pace (100 % of the critical")
+    expect(knobs).to_contain_text("no change, as the host is the bottleneck (100 % of the critical")
     assert page.python("dash.panels['what_if'].result.answer.gain_ms") == 0
     page.screenshot("what_if, no change")

@@ -765,7 +765,7 @@ VERDICTS: Final[list[Form]] = [
     ),
     Form(
         f"{NOTHING}[[; <_unseen>]]."
-        " Computing takes <computing> of <time>, but <pace> sets the pace: kernels "
+        " Computing takes <computing> of <time>, but <pace> is the bottleneck: kernels "
         "that take no time would save <gain>.[[ <together> of the compute time is in elementwise "
         "kernels.]] Largest kernels by compute time: <kernel> "
         "(<of_kernel>[[, <_peak>]])[[, <_others>]].[[ <hidden> of the communication is hidden.]]"

@@ -354,7 +354,7 @@ FORMS: Final[dict[str, list[Form]]] = {
             "No GPU work was recorded on these ranks: nothing can be replayed.",
             plain(lambda found, _: found.path is None),
         ),
-        Form("What sets the pace cannot be told: <why>.", doubtful_pace),
+        Form("What the bottleneck is cannot be told: <why>.", doubtful_pace),
         Form(
             "The [[steps take]][[step takes]][[GPU span takes]] <whole>, bound by <what> "
             "(<percent> of the critical path); [[the costliest single kernel call is <_kernel>: "
@@ -368,7 +368,7 @@ FORMS: Final[dict[str, list[Form]]] = {
             "No GPU work was recorded on these ranks: nothing can be replayed.",
             plain(lambda found, _: found.classes.empty),
         ),
-        Form("What sets the pace cannot be told: <why>.", doubtful_pace),
+        Form("What the bottleneck is cannot be told: <why>.", doubtful_pace),
         Form(
             "[[As recorded]][[Without the profiler]]: <step>, bound by <what> (<percent> of the "
             "critical path).",
@@ -380,7 +380,7 @@ FORMS: Final[dict[str, list[Form]]] = {
             changed,
         ),
         Form(
-            "<before> → <after>: no change, as <what> sets the pace (<percent> of the critical "
+            "<before> → <after>: no change, as <what> is the bottleneck (<percent> of the critical "
             "path)[[; as ranks are missing, the gain lies between <_least> and <_most>]].",
             changed,
         ),

@@ -1,4 +1,4 @@
-"""What to try where the GPU sets the pace: sentences from tables of other panels."""
+"""What to try where the GPU is the bottleneck: sentences from tables of other panels."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_what_looks_idle_has_no_cause(tmp_path):
     assert what_if(job, host_speed=4).finding == critical_path(job).finding
     assert not WhatIfPanel.concerns(job)  # nor is it asked what would change
     assert critical_path(job).finding == (
-        "What sets the pace cannot be told: most events were taken out of the traces."
+        "What the bottleneck is cannot be told: most events were taken out of the traces."
     )
     assert idle_time(job).finding.endswith(
         "), but may have been busy: most events were taken out of the traces."

@@ -96,7 +96,7 @@ _CALLS: Final = NotRecorded(
 )
 _WAITS: Final = _CALLS._replace(
     what="Calls that wait for the GPU are",
-    untold="whether the host or the GPU sets the pace cannot be told",
+    untold="whether the host or the GPU is the bottleneck cannot be told",
     how="Record all calls of the CUDA API, and keep them in the export",
 )
 _FRAMES: Final = NotRecorded(

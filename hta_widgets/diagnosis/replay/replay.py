@@ -47,8 +47,8 @@ LEAST_EXPLAINED: Final = 0.5
 """Share of the recording's extra time that a faster host has to explain."""
 
 NEARLY_ALL: Final = 0.995
-"""Share of what the fastest host gains, above which the factor is unknown: if the GPU sets the pace
-without the profiler, an even faster host changes nothing."""
+"""Share of what the fastest host gains, above which the factor is unknown: if the GPU is the
+bottleneck without the profiler, an even faster host changes nothing."""
 
 USUALLY_SLOWED: Final = 2.0
 """Factor to assume then, if none larger is found."""

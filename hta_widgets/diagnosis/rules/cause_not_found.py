@@ -461,7 +461,7 @@ def _least_ns(context: Context) -> float:
 def _left(context: Context, loss: _Loss, *, has_lower: bool) -> Price:
     """By how much the mean step would be shorter without a loss, after all that was found.
 
-    Its lower bound may be what it is worth alone: a host that sets the pace hides what the GPU
+    Its lower bound may be what it is worth alone: a host that is the bottleneck hides what the GPU
     does. The gain is at most what the rank that loses most in a step loses: more would come from
     work that also waits for something unrecorded. Taking the mean rank instead would hide the pause
     of one rank for which all wait.
@@ -543,7 +543,7 @@ def _notice(context: Context, loss: _Loss, left: Price) -> None:
     what = _works(within) if within else f"; {loss.unknown}"
     gain = f"at most {duration(left.ns)} to gain{beyond}"
     if left.ns < 1:
-        gain = f"nothing to gain{beyond}, as something else sets the pace"
+        gain = f"nothing to gain{beyond}, as something else is the bottleneck"
         if unseen_work_notices(context):  # the host itself may have waited for communication
             gain = "the possible gain is not known"
     context.not_explained.append(

@@ -336,7 +336,7 @@ def headline(found: Diagnosis) -> str:
 
 
 def _pace(found: Diagnosis) -> str:
-    """What sets the pace, and the next bound if the first has too little of the critical path."""
+    """The bottleneck, and the next one if the first has too little of the critical path."""
     if not found.shares:
         return found.bound_by
     (_, most), (other, share), *_ = found.shares.items()

@@ -53,8 +53,8 @@ _LOOK: Final = TableLook(
 def gpu_bound(job: Job, found: Diagnosis) -> Numbers | None:
     """How far from the peak the GPUs are, and the kernels with the most time.
 
-    None if anything but the GPU sets the pace, if the findings would save more than a little, or if
-    most kernels are in graphs that were recorded as a whole.
+    None if anything but the GPU is the bottleneck, if the findings would save more than a little,
+    or if most kernels are in graphs that were recorded as a whole.
     """
     if found.gpu_bound is None or not found.gpu_bound.finds_little:
         return None

@@ -107,7 +107,7 @@ class Bands(TypedDict):
     """What a dashboard shows above its tabs; `ready` once it is computed.
 
     `everything` takes the place of chips if nothing is selected. `replayed` are the positions of
-    the findings that can be ticked, to be removed together. If the GPU sets the pace, `to_try`
+    the findings that can be ticked, to be removed together. If the GPU is the bottleneck, `to_try`
     lists what else can be done; if the findings save little as well, `kernels` lists the kernels
     with the most time. `notices` are about the verdict, not the job.
     """

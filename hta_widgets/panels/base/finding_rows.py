@@ -108,7 +108,7 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
     elif found.less_by != "peers":
         said = f"{least} to {most}{_WHY_LESS[found.less_by]}."
     else:
-        said = f"{some} if {_others(whole.job)} the pace, {most} if not."
+        said = f"{some} if {_others(whole.job)} the bottleneck, {most} if not."
         idle_ns = whole.steps.groupby("step")["idle_ns"].max().mean()
         is_in_idle_time = any(link.panel == "idle_owners" for link in found.links)
         if is_in_idle_time and found.recoverable_ms * NS_PER_MS > idle_ns:
@@ -118,8 +118,8 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
 
 
 def _others(job: Job) -> str:
-    """Who may set the pace: of a whole job of four ranks, other ranks were said to."""
-    return "communication that was not matched sets" if is_whole(job) else "other ranks set"
+    """Who may be the bottleneck: of a whole job of four ranks, other ranks were said to."""
+    return "communication that was not matched is" if is_whole(job) else "other ranks are"
 
 
 def _fields(

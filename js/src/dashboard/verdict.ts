@@ -13,7 +13,7 @@ export class Verdict {
   #findings: Findings;
   #together: Together;
   #besides = make("p", { className: "hta-besides" });
-  #others = make("section", {}, make("p", { className: "hta-about" }, "What to try: the GPU sets the pace"));
+  #others = make("section", {}, make("p", { className: "hta-about" }, "What to try: the GPU is the bottleneck"));
   #toTry: Findings;
 
   /** `found` is called with the pressed button once what it shows is selected. */

@@ -111,8 +111,8 @@ def test_a_price_above_the_idle_time_says_why(tmp_path):
     made = scripted(tmp_path, one_rank_of_a_slow_host(600))
     (row,) = finding_rows([*made], made)
     assert row["doubt"] == (
-        "Inconclusive: 30 µs if other ranks set the pace, 1.33 ms if not. That is more than the "
-        "982 µs in which the GPU is idle, as communication would be hidden as well."
+        "Inconclusive: 30 µs if other ranks are the bottleneck, 1.33 ms if not. That is more than "
+        "the 982 µs in which the GPU is idle, as communication would be hidden as well."
     )
 
 
@@ -144,7 +144,7 @@ def test_waiting_that_goes_with_the_findings_is_said(real_traces):
 def test_communication_that_costs_nothing_is_said_to(tmp_path):
     made = scripted(tmp_path, one_rank_of_a_slow_host(600, late_us=900))
     (said,) = (each for each in made.notices if "communicates" in each)
-    assert said.endswith("nothing to gain beyond the findings, as something else sets the pace")
+    assert said.endswith("nothing to gain beyond the findings, as something else is the bottleneck")
 
 
 def test_communication_beside_computation_is_not_named(tmp_path):

@@ -1,4 +1,4 @@
-"""What to try where the GPU sets the pace."""
+"""What to try where the GPU is the bottleneck."""
 
 from __future__ import annotations
 
@@ -709,7 +709,7 @@ def test_causes_below_their_limits_come_first_with_their_price(tmp_path):
     assert found.percent == pytest.approx(100 * 30 / 560, rel=0.01)
     assert found.advice[0].code == "model = torch.compile(model)"
     text = report(result)
-    assert "What to try: the GPU sets the pace" in text
+    assert "What to try: the GPU is the bottleneck" in text
     assert text.index("unfused elementwise") < text.index("norm is the largest kernel")
     assert [each["cause"] for each in document(result)["to_try"]] == [
         "unfused_elementwise",
@@ -744,7 +744,7 @@ def test_in_graphs_the_capture_has_the_shapes(real_traces):
         ("ns_resolution", ["memory_bound"]),  # beside a finding of 42 %
         ("torch_compile", ["large_products", "attention", "largest_kernel"]),
         ("vllm_piecewise", ["experts", "largest_kernel"]),
-        ("h100_bert", []),  # the host sets the pace
+        ("h100_bert", []),  # the host is the bottleneck
     ],
 )
 def test_on_real_traces(real_traces, trace, causes):

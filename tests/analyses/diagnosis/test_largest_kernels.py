@@ -44,8 +44,8 @@ def test_a_host_that_launches_after_each_kernel_sets_the_pace(tmp_path):
         for each in (call(1010 * n - 3, 2.5, n + 1), host(1010 * n + 600, 50, "aten::size"))
     ]
     assert diagnosis(open_job(tmp_path, [[*launches, *kernels]])).finding.endswith(
-        " Computing takes 99 % of the GPU span, but the host sets the pace: kernels that take no "
-        "time would save 1 ms. Largest kernels by compute time: gemm (100 %)."
+        " Computing takes 99 % of the GPU span, but the host is the bottleneck: kernels that take "
+        "no time would save 1 ms. Largest kernels by compute time: gemm (100 %)."
     )
 
 

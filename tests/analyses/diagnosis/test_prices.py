@@ -189,10 +189,10 @@ def test_other_ranks_are_not_blamed_where_all_are_recorded(tmp_path, monkeypatch
     made = alone(tmp_path, after_ms=2.0)
     finding = found(made, "no_tensor_cores")
     (row,) = finding_rows([finding], made)
-    assert row["doubt"] == "1.5 ms if other ranks set the pace, 6 ms if not."
+    assert row["doubt"] == "1.5 ms if other ranks are the bottleneck, 6 ms if not."
     monkeypatch.setattr("hta_widgets.panels.base.finding_rows.is_whole", lambda _: True)
     (row,) = finding_rows([finding], made)
-    assert " if communication that was not matched sets the pace, " in row["doubt"]
+    assert " if communication that was not matched is the bottleneck, " in row["doubt"]
     (row,) = finding_rows([replace(finding, less_by="alone")], made)
     assert row["doubt"] == "1.5 ms on its own, 6 ms once the other findings are fixed."
 
@@ -205,7 +205,7 @@ def test_a_price_whose_lower_end_is_not_worth_it_is_inconclusive(tmp_path):
     assert finding.lower_ms == pytest.approx(0.075, rel=0.01)
     assert finding.recoverable_ms == pytest.approx(0.75 * 6.1, rel=0.01)
     (row,) = finding_rows([finding], made)
-    assert row["doubt"] == "Inconclusive: 75 µs if other ranks set the pace, 4.58 ms if not."
+    assert row["doubt"] == "Inconclusive: 75 µs if other ranks are the bottleneck, 4.58 ms if not."
 
 
 def test_the_notices_say_that_the_others_are_not_recorded(tmp_path):

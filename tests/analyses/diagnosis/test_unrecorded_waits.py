@@ -1,4 +1,4 @@
-"""Recordings without the calls in which the host waits: who sets the pace cannot be told."""
+"""Recordings without the calls in which the host waits: who is the bottleneck cannot be told."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_busy_gpu_is_healthy_whoever_sets_the_pace(tmp_path):
     assert lacks_waits(made)
     assert made.status == "healthy"
     assert "Computing takes 9" in made.finding
-    assert "sets the pace" not in made.finding
+    assert "is the bottleneck" not in made.finding
 
 
 def test_an_idle_gpu_has_no_known_cause(tmp_path):

@@ -7,8 +7,8 @@
                                                    |---|
 
 A host that is busy with something else goes on at any time. Exports of Nsight Systems that keep
-only launches, or were cut down to them, look as if a slow host set the pace of a GPU that never
-rests: 400 kernels of 1 ms, each launched 7 µs after the previous one had ended.
+only launches, or were cut down to them, look as if a slow host was the bottleneck of a GPU that
+never rests: 400 kernels of 1 ms, each launched 7 µs after the previous one had ended.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class UnrecordedWaits(NamedTuple):
 
     @property
     def matter(self) -> bool:
-        """Whether there are too many to tell whether host or GPU sets the pace."""
+        """Whether there are too many to tell whether host or GPU is the bottleneck."""
         are_many = self.soon >= FEWEST and self.soon > MOST_BY_CHANCE * self.silences
         return are_many and self.percent > LEAST_PERCENT
 
@@ -86,7 +86,7 @@ def polled_waits(events: Events, silences: Silences | None) -> PolledWaits:
 
     DeepEP's dispatch polls host memory for the token counts that a kernel writes there. In the
     training step that DeepSeek published, it does so for 67 of 130 ms, on a GPU that is busy for
-    99.6 % of the time, and the host seemed to set the pace.
+    99.6 % of the time, and the host seemed to be the bottleneck.
     """
     if silences is None:
         none = np.zeros(0, dtype=np.int64)

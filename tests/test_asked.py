@@ -6,11 +6,14 @@ import asyncio
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.asked import QUESTIONS, Answered, Planted, ask, write_jobs
 
 DOCS = Path(__file__).parent.parent / "docs" / "ask.md"
 
 
+@pytest.mark.long
 def test_all_questions_can_be_answered_from_what_the_tools_say(tmp_path: Path) -> None:
     answered = asyncio.run(ask(write_jobs(tmp_path), QUESTIONS))
     wrong = [
@@ -21,6 +24,7 @@ def test_all_questions_can_be_answered_from_what_the_tools_say(tmp_path: Path) -
     assert not wrong
 
 
+@pytest.mark.long
 def test_an_answer_that_is_beside_what_was_planted_is_wrong(tmp_path: Path) -> None:
     jobs = write_jobs(tmp_path)
     for question in QUESTIONS:

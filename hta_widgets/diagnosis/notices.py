@@ -44,6 +44,20 @@ from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of, sharing_ranks
 
 
+def recording_notices(context: Context) -> Iterator[str]:
+    """What no finding says of the recording: time that is not counted, and unneeded work."""
+    yield from lead_in_notices(context)
+    yield from set_up_notices(context)
+    yield from shared_gpu_notices(context.job)
+    yield from after_gpu_work_notices(context)
+    yield from unrecorded_notices(context)
+    yield from late_begin_notices(context)
+    yield from graph_notices(context)
+    if context.ranks:
+        yield from recomputation_notices(context)
+        yield from training_mode_notices(context)
+
+
 def behind_cut_notices(steps: Collection[int]) -> Iterator[str]:
     """Steps left out of the mean because their GPU work lies after the cut in a file."""
     if steps:

@@ -19,6 +19,8 @@ from tests.kineto_text import read
 from tests.server_loops import OF_INFERENCE
 from tests.simulator import CAUSES
 
+pytestmark = pytest.mark.long
+
 LEAST_PERCENT = 8.0
 MOST_PERCENT_OF_A_TRAP = 3.5
 SLOW_FIRST_STEP = "a slow first step alone"

@@ -28,6 +28,8 @@ from tests.diagnosis.recorder_faults.jobs import files_of
 from tests.diagnosis.recorder_faults.recording import Recording
 from tests.diagnosis.recorder_faults.table import Table
 
+pytestmark = pytest.mark.long
+
 SMALL = (
     "kineto/alexnet",
     "kineto/event_sync_multi_stream",

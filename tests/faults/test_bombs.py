@@ -16,6 +16,8 @@ import pytest
 from tests.faults import bombs
 from tests.nsys_export import KERNEL
 
+pytestmark = pytest.mark.long
+
 resource = pytest.importorskip("resource")
 
 MEMORY_BYTES = 4 << 30

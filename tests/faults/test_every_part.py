@@ -11,6 +11,8 @@ from tests.faults.test_partial_recordings import check
 from tests.parts import Recording
 from tests.simulator import CAUSES, write_job
 
+pytestmark = pytest.mark.long
+
 LARGEST_BYTES = 1_500_000
 
 

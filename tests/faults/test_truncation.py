@@ -13,6 +13,8 @@ from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.opening.open import open_trace
 from tests.kineto_text import LAYOUTS, call, document, host, kernel
 
+pytestmark = pytest.mark.long
+
 EVENTS = [
     {"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "python"}},
     host(0.5, 9, "a}, { and ]}"),

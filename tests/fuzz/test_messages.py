@@ -17,6 +17,8 @@ from hta_widgets.trace.opening.open import open_trace
 from tests.fuzz.messages import message
 from tests.panels.fakes import arrive, ask, take_wrapper_off
 
+pytestmark = pytest.mark.long
+
 MESSAGES = 1_000
 QUESTION = {"kind": ROWS, "id": "last", "sort": "", "descending": False, "filter": ""}
 

@@ -13,6 +13,8 @@ import pytest
 
 from hta_widgets.sample import write_sample
 
+pytestmark = pytest.mark.long
+
 MEGABYTE = 1_000_000
 NOISE_BYTES = 25 * MEGABYTE
 """Of the allocator; each dashboard of the job below holds 4 MB and more."""

@@ -134,6 +134,7 @@ def test_nothing_moves_before_all_ranks_have_come(layout: Layout) -> None:
         assert max(waited_ns) <= max(transfers_ns) + 3_000
 
 
+@pytest.mark.long
 def test_written_events_hold_together(written: Written) -> None:
     for path in written.folder.iterdir():
         events = events_of(path)

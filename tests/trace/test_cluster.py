@@ -21,6 +21,8 @@ from hta_widgets.sample import write_sample
 from hta_widgets.trace.opening import open as opening
 from hta_widgets.trace.opening.open import open_trace
 
+pytestmark = pytest.mark.long
+
 distributed = pytest.importorskip("distributed")
 
 RANKS = 8

@@ -13,6 +13,8 @@ import pytest
 from hta_widgets import open_trace
 from hta_widgets.sample import write_sample
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "benchmarks" / "many_ranks.py"
 EVENTS = 20_000

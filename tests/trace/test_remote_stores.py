@@ -75,7 +75,9 @@ def table_of(text):
     return pd.DataFrame(json.loads(text))
 
 
-@pytest.mark.parametrize("scheme", STORES)
+@pytest.mark.parametrize(
+    "scheme", [pytest.param(each, marks=[pytest.mark.long] * (each != "s3")) for each in STORES]
+)
 def test_a_job_in_a_store(scheme, store, said, tmp_path):
     folder = tmp_path / "served"
     expected = temporal_breakdown(open_trace(folder / "run", progress=False)).ranks

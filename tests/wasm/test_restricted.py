@@ -55,6 +55,7 @@ def in_workers(path, monkeypatch):
     return found
 
 
+@pytest.mark.long
 def test_several_ranks_of_the_sample(sample, monkeypatch):
     expected = in_workers(sample, monkeypatch)
     found, said = restricted(sample, HTA_WIDGETS_CACHE="off")
@@ -63,6 +64,7 @@ def test_several_ranks_of_the_sample(sample, monkeypatch):
     assert said == ""
 
 
+@pytest.mark.long
 def test_the_cache_on_disk(sample, tmp_path, monkeypatch):
     """Also what such a Python has written itself."""
     expected = in_workers(sample, monkeypatch)

@@ -40,6 +40,7 @@ def test_a_planted_cause_is_named_and_another_noise_is_not(cause):
             assert f"Cause by replay: {cause}: new" in pair.change.finding
 
 
+@pytest.mark.long
 def test_three_percent_of_a_step_are_found_at_five_steps_a_side(tmp_path):
     found, alarms = 0, 0
     for seed in range(8):

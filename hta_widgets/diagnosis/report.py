@@ -40,6 +40,7 @@ from hta_widgets.terminal import (
     wrapped,
 )
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 
 _NEXT: Final = (
     "Next: to_frame() gives the findings as a table, proof(finding).windows the times where one is "
@@ -369,7 +370,7 @@ def _what_was_looked_at(diagnosis: Diagnosis) -> str:
     if not len(diagnosis.steps):
         return name
     parts = [
-        named_numbers("rank", diagnosis.ranks),
+        *([] if _is_alone(diagnosis) else [named_numbers("rank", diagnosis.ranks)]),
         f"{named_numbers('step', steps)} of {duration(diagnosis.step_ns)}{diagnosis.profiled}"
         f"{diagnosis.unrecorded}"
         if steps
@@ -422,7 +423,9 @@ def _heading(diagnosis: Diagnosis, finding: Finding) -> str:
     """The price, if known, the cause, the ranks and the steps."""
     price = f"{duration(finding.recoverable_ms * NS_PER_MS)} ({percent(finding.percent)}): "
     cost = f"{finding.sign} {price}".lstrip() if finding.recoverable_ms > 0 else ""
-    words = [f"{cost}{finding.cause}", _who(diagnosis, finding.ranks)]
+    words = [f"{cost}{finding.cause}"]
+    if not _is_alone(diagnosis):
+        words.append(_who(diagnosis, finding.ranks))
     known = {*_recorded_steps(diagnosis)}
     if {*finding.steps} == known:
         words += ["every step"] * (len(known) > 1)
@@ -431,6 +434,13 @@ def _heading(diagnosis: Diagnosis, finding: Finding) -> str:
     if finding.confidence == "inconclusive":
         words.append("inconclusive")
     return ", ".join(words)
+
+
+def _is_alone(diagnosis: Diagnosis) -> bool:
+    """Whether the job is a single process, of which nobody would say that it is rank 0."""
+    job = diagnosis.job
+    world = world_size_among(job.reduce(world_size_of, job.ranks))
+    return job.recorded_ranks == (0,) and world <= 1
 
 
 def _who(diagnosis: Diagnosis, ranks: Sequence[int]) -> str:

@@ -18,7 +18,7 @@ from hta_widgets.analyses.collectives.waits import (
     Waits,
     owner_columns,
     rank_owners,
-    waits,
+    split_waits,
 )
 from hta_widgets.analyses.communication.kernels import P2P, JobCollectives, Series
 from hta_widgets.analyses.communication.matching import Matches
@@ -128,7 +128,7 @@ def _whole_job(job: Job) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
 def job_waits(job: Job) -> Waits:
     """Waiting and transfer of all matched collectives of a job, computed once."""
     world = world_size_among(job.reduce(world_size_of, job.ranks))
-    return waits(job_clocks(job), world)
+    return split_waits(job_clocks(job), world)
 
 
 def _unmatched_notices(clocks: JobClocks, split: Waits) -> list[str]:

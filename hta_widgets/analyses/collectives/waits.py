@@ -170,7 +170,7 @@ class Waits:
         return longest
 
 
-def waits(clocks: JobClocks, world_size: int) -> Waits:
+def split_waits(clocks: JobClocks, world_size: int) -> Waits:
     """Split the time of all matched collectives, on the common clock of the job.
 
     `world_size` is the number of ranks that the traced job had, 0 if not recorded.

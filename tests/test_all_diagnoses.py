@@ -19,6 +19,7 @@ from tests.golden.test_verdicts import recordings
 from tests.test_cli_diagnose import check_document
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cause", ALL_CAUSES, ids=lambda each: each.name)
 def test_a_labelled_job(planted: Callable[[str], Path], cause: Cause) -> None:
     """The page of its cause also says what it takes, before and after."""

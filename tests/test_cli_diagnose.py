@@ -386,7 +386,7 @@ def test_what_is_not_recorded_is_said_with_how_to_record_it(
     trace = write(tmp_path / "rank-0.json", events)
     text = unwrapped(said(capsys, trace))
     assert "a GPU span of 25 µs" in text or "a GPU span of 30 µs" in text
-    for words in ("Marks of steps", "Operators are", "Process groups", "Ranks other than 0"):
+    for words in ("Step marks", "Operators are", "Process groups", "Ranks other than 0"):
         assert f"- {words}" in text
     document = json.loads(said(capsys, trace, "--json"))
     jsonschema.validate(document, SCHEMA)

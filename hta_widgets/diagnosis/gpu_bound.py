@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -34,7 +34,7 @@ from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.cause import Cause, cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, kind_of_operator
-from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.conditions import Condition, holding
 from hta_widgets.diagnosis.facts.gpus import Gpu
 from hta_widgets.diagnosis.facts.kernel_facts import (
     NORMS_IN_TRAINING,
@@ -330,7 +330,7 @@ def _line(
     what: Cause,
     words: str,
     *,
-    conditions: tuple[Condition, ...] = (),
+    conditions: Iterable[Condition] = (),
     detail: str = "",
     evidence: dict[str, Evidence] | None = None,
     link: Link,
@@ -503,7 +503,7 @@ def large_products(context: Context) -> Finding | None:
         f"{kind} matrix products{known} take {percent(share)} of the kernel time and reach "
         f"{percent(reached)} of the peak; the longest, {operator_label(most)}, reaches "
         f"{percent(most['percent_of_peak'])}{why}",
-        conditions=tuple(each for each, holds in held.items() if holds),
+        conditions=holding(held),
         evidence={
             "share_percent": share,
             "reached_percent": reached,
@@ -564,7 +564,7 @@ def few_rows(context: Context) -> Finding | None:
         f"reading {data_size(read_bytes)} of weights{context.steps.per_noun} at {percent(reached)} "
         f"of the memory bandwidth; up to {until:.0f} rows cost little more"
         f"{'' if is_near else '; faster kernels save time'}",
-        conditions=(Condition.NEAR_ROOF,) if is_near else (),
+        conditions=holding({Condition.NEAR_ROOF: is_near}),
         # 2.9 of 10.5 ms stood in a notice, below a finding of 0.7
         price=_UNKNOWN if is_near else Price.counted(saved_ns, "at most"),
         evidence={
@@ -680,7 +680,7 @@ def memory_bound(context: Context) -> Finding | None:
         memory_bound,
         f"Operators that only read and write memory take {percent(share)} of the kernel time, "
         f"most in {', '.join(most)}",
-        conditions=tuple(each for each, holds in held.items() if holds),
+        conditions=holding(held),
         evidence={
             "share_percent": share,
             "operators": rates.moving.assign(gpu_ms=rates.moving["gpu_ns"] / NS_PER_MS)[
@@ -742,7 +742,7 @@ def experts(context: Context) -> Finding | None:
         context,
         experts,
         f"Kernels of experts take {percent(share)} of the compute time ({launches})",
-        conditions=(Condition.EXPERTS_OF_TRITON,) if is_of_triton else (),
+        conditions=holding({Condition.EXPERTS_OF_TRITON: is_of_triton}),
         evidence={"share_percent": share, "launches": count},
         link=_link_to(context, own),
         seen_in=NamedKernels(names=frozenset(own["name"])),
@@ -805,7 +805,7 @@ def device_copies(context: Context) -> Finding | None:
         device_copies,
         f"{what} within the GPU take {duration(total_ns / period.size)} of {whole} "
         f"({percent(share)})",
-        conditions=(Condition.LEFT_BY_COMPILER,) if is_left_by_compiler(context) else (),
+        conditions=holding({Condition.LEFT_BY_COMPILER: is_left_by_compiler(context)}),
         detail=of_graphs if is_of_graphs else _owner_of(copies),
         evidence={"share_percent": share, "copies": count},
         link=Link(
@@ -892,11 +892,13 @@ def largest_kernel(context: Context) -> Finding | None:
         largest_kernel,
         f"{label} is the largest kernel, with {percent(share)} of the compute time "
         f"({', '.join(said)}){unseen if hidden else ''}",
-        conditions=(
-            *((Condition.NO_SHAPES,) if hidden else ()),
-            *((Condition.CAPTURES,) if _has_other_captures(context) else ()),
-            *((Condition.FEW_BLOCKS,) if few else ()),
-            *((Condition.FEW_THREADS,) if has_few_threads else ()),
+        conditions=holding(
+            {
+                Condition.NO_SHAPES: hidden,
+                Condition.CAPTURES: _has_other_captures(context),
+                Condition.FEW_BLOCKS: bool(few),
+                Condition.FEW_THREADS: has_few_threads,
+            }
         ),
         detail=operator,
         evidence={"share_percent": share, "launches": count, **few},

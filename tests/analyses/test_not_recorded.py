@@ -33,10 +33,10 @@ def test_each_lack_is_named_with_the_ranks_that_have_it():
     assert lacking({0: ALL, 1: ALL._replace(collectives=False)}) == [
         "Process groups and message sizes of rank 1 are"
     ]
-    common = ["Marks of steps that all ranks have in common are"]
+    common = ["Step marks that all ranks have in common are"]
     assert lacking({0: ALL, 1: ALL}, with_steps=False) == common
     alone = ALL._replace(communication=False, collectives=False)
-    assert lacking({0: alone}, with_steps=False) == ["Marks of steps are"]
+    assert lacking({0: alone}, with_steps=False) == ["Step marks are"]
 
 
 def test_nobody_marks_the_steps_of_a_server():

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import Final
@@ -239,6 +239,11 @@ OF_OWNERS: Final = {
 """Names of the calls that own the time of a finding, and what they show."""
 
 
+def holding(known: Mapping[Condition, bool]) -> frozenset[Condition]:
+    """Those of some conditions that hold."""
+    return frozenset(each for each, holds in known.items() if holds)
+
+
 _OF_PYTORCH: Final = re.compile(
     r"\b(?:at|aten|c10)::|torch|triton_|elementwise_kernel|multi_tensor_apply"
 )
@@ -261,7 +266,7 @@ def conditions_of(
         Condition.MEMORY: may_have_memory(events),
         Condition.NO_OPERATORS: no_operators,
     }
-    found |= {each for each, holds in of_options.items() if holds}
+    found |= holding(of_options)
     found |= {each for each in _SERVERS if each.value == kind.engine}
     if (kind.engine or found & _SERVERS) and Condition.TRAINING not in found:
         found.add(Condition.SERVER)

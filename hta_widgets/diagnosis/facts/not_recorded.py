@@ -112,7 +112,7 @@ _SHAPES: Final = NotRecorded(
 )
 _IN_COMMON: Final = " that all ranks have in common"
 _STEPS: Final = NotRecorded(
-    f"Marks of steps{_IN_COMMON} are",
+    f"Step marks{_IN_COMMON} are",
     "costs are those of the GPU span, and no step can be compared with the others",
     "Mark them with profiler.step()",
 )

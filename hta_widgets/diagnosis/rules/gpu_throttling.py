@@ -8,7 +8,7 @@ import numpy as np
 
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.conditions import Condition, holding
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.job.hardware import Hardware
 from hta_widgets.diagnosis.job.steps import Matrix
@@ -139,7 +139,7 @@ def _finding(
         price=price,
         ranks=ranks,
         steps=steps,
-        conditions={Condition.MANY_TIMES_SLOWER} if factor >= SHARED_FROM else (),
+        conditions=holding({Condition.MANY_TIMES_SLOWER: factor >= SHARED_FROM}),
         evidence={
             "factor_by_rank_and_step": context.by_rank_and_step(factor=factors),
         },

@@ -11,7 +11,7 @@ import pandas as pd
 from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
+from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners, holding
 from hta_widgets.diagnosis.facts.gap_owners import READS
 from hta_widgets.diagnosis.facts.host_facts import (
     BACKWARD,
@@ -403,18 +403,22 @@ def launch_bound(context: Context) -> Finding | None:
         steps=steps,
         region=str(worst["region"]) if where else "",
         conditions=(
-            *((Condition.LATE_BY_WAITS,) if by_waits else ()),
             *(_WAITS & conditions_of_owners(waited)),
             *_conditions(
                 context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
             ),
             *(_WAITS & conditions_of_owners([str(reads["reads_in"])] if reads else ())),
-            *((Condition.OTHERS_IN_TIME,) if hosts.others_in_time else ()),
-            *((Condition.FEW_ROWS,) if has_few_rows else ()),
-            *((Condition.OUTSIDE_CALLS,) if is_outside else ()),
-            *((Condition.ENDS_AHEAD,) if is_ahead else ()),
-            *((Condition.MANY_TOKENS,) if _have_many_tokens(context, ranks, steps) else ()),
-            *((Condition.NOT_CAPTURED,) if _are_not_captured(context, ranks, steps) else ()),
+            *holding(
+                {
+                    Condition.LATE_BY_WAITS: by_waits,
+                    Condition.OTHERS_IN_TIME: hosts.others_in_time,
+                    Condition.FEW_ROWS: has_few_rows,
+                    Condition.OUTSIDE_CALLS: is_outside,
+                    Condition.ENDS_AHEAD: is_ahead,
+                    Condition.MANY_TOKENS: _have_many_tokens(context, ranks, steps),
+                    Condition.NOT_CAPTURED: _are_not_captured(context, ranks, steps),
+                }
+            ),
         ),
         evidence={
             **(busiest.evidence if busiest else {}),

@@ -6,7 +6,7 @@ import pandas as pd
 
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.conditions import Condition, holding
 from hta_widgets.diagnosis.finding import Advice, Finding
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rules.host_evidence import if_host_kept_up
@@ -102,7 +102,7 @@ def layout_transposes(context: Context) -> Finding | None:
         price=price,
         ranks=ranks,
         steps=context.steps_with(converting),
-        conditions=[each for each, holds in held.items() if holds],
+        conditions=holding(held),
         evidence={
             "share_percent": float(share),
             "kernels_per_step": count,

@@ -7,7 +7,7 @@ import pandas as pd
 from hta_widgets.analyses.roofline.peaks import TERA
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.conditions import Condition, holding
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, other_kernels
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rules.host_evidence import if_host_kept_up
@@ -81,7 +81,7 @@ def slow_shape(context: Context) -> Finding | None:
         price=price,
         ranks=ranks,
         steps=context.steps_with(taken),
-        conditions=(Condition.UNEVEN,) if product.uneven else (),
+        conditions=holding({Condition.UNEVEN: bool(product.uneven)}),
         evidence={
             "share_percent": float(share),
             "if_host_kept_up_ms": hidden_ns / NS_PER_MS,

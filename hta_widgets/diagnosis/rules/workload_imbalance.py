@@ -10,7 +10,7 @@ import numpy as np
 
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.conditions import Condition, holding
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, of_engines
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.proof.what import ComputingKernels
@@ -109,7 +109,7 @@ def workload_imbalance(context: Context) -> Finding | None:
         price=price,
         ranks=ranks,
         steps=steps,
-        conditions=(Condition.SAME_SIZES,) if reason is _Reason.NOT_RECORDED else (),
+        conditions=holding({Condition.SAME_SIZES: reason is _Reason.NOT_RECORDED}),
         evidence={
             "work": context.by_rank_and_step(work_ms=context.work),
             "factor": context.by_rank_and_step(factor=found.factor),

@@ -1,4 +1,4 @@
-"""Marks of steps (from a profiler, a server or requests), and which steps are analysed."""
+"""Step marks (from a profiler, a server or requests), and which steps are analysed."""
 
 from __future__ import annotations
 

@@ -96,6 +96,17 @@ CUTLASS = (
         ),
         (
             (
+                "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<"
+                "flash::CollectiveMainloopFwdSm90<2, cutlass::bfloat16_t, float>>>>(int)"
+            ),
+            "FlashAttention-3 fwd bf16",
+        ),
+        (
+            "void cutlass::device_kernel<flash::FlashAttnBwdPostprocessConvertdQ<cutlass::half_t>>",
+            "FlashAttention-3 bwd postprocess fp16",
+        ),
+        (
+            (
                 "sm80_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nhwckrsc_nhwc_tilesize128x64x64_stage3"
                 "_warpsize2x2x1_g1_tensor16x8x16_t1r3s3_aACCESS_execute_kernel_trt"
             ),

@@ -216,6 +216,10 @@ def _vectors(text: str) -> str:
 
 
 def _attention(text: str) -> str:
+    newer = re.search(r"\bflash::FlashAttn(Fwd|Bwd)(Preprocess|Postprocess)?\w*<", text)
+    if newer:
+        part = (newer[2] or "").lower()
+        return " ".join(filter(None, ("FlashAttention-3", newer[1].lower(), part, _type_in(text))))
     found = re.search(r"\bflash_(fwd|bwd)(\w*?)_kernel<.*?_traits<(\d+),", text)
     if not found:
         return ""

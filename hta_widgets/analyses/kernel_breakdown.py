@@ -28,7 +28,7 @@ from hta_widgets.errors import ParameterError, check_least
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times, time_by_combination
 from hta_widgets.names.readable import distinct_labels
-from hta_widgets.quantities import counted, duration, percent
+from hta_widgets.quantities import capitalised, counted, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import OVERLAPPING, KernelType, type_words
@@ -96,7 +96,7 @@ def _type_finding(types: pd.DataFrame, every_kernel: pd.DataFrame, place: str) -
     graphs = leading == KernelType.CUDA_GRAPH.name
     words = _GRAPHS if graphs else type_words(leading)
     verb = "take" if graphs or " and " in words or OVERLAPPING in leading else "takes"
-    return f"{words[0].upper()}{words[1:]}{alone} {verb} {percent(percentage)} of the busy time."
+    return f"{capitalised(words)}{alone} {verb} {percent(percentage)} of the busy time."
 
 
 def _kernel_finding(every_kernel: pd.DataFrame, names: Collection[str]) -> str:

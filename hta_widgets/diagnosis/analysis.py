@@ -55,7 +55,14 @@ from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
 from hta_widgets.errors import ParameterError, UnknownStepError, whole_numbers
-from hta_widgets.quantities import NS_PER_MS, duration, named_numbers, number_ranges, percent
+from hta_widgets.quantities import (
+    NS_PER_MS,
+    capitalised,
+    duration,
+    named_numbers,
+    number_ranges,
+    percent,
+)
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.opening.open import HasJob, as_job
@@ -423,7 +430,7 @@ def _verdict(
         own = f"Nothing stands out in {context.steps.phase} steps{unseen}"
         return f"{own}, but {others}.{what_gpus_do(context)}"
     # a job whose first step loads data for 200 of 220 ms must not read as one without problems
-    there = "".join(f"{lost[0].upper()}{lost[1:]}. There, " for lost in slow)
+    there = "".join(f"{capitalised(lost)}. There, " for lost in slow)
     does = what_gpus_do(context)
     if few := on_few_multiprocessors(context):
         return f"{there}{few}{unseen}.{does}"

@@ -14,6 +14,7 @@ import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.result import Result
+from hta_widgets.analyses.time.rows import largest_first
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.analyses.timeline.added import AddedLane, JobLaneKind, LanesOfRanks
 from hta_widgets.analyses.timeline.classes import CLASSES
@@ -104,9 +105,7 @@ def critical_path(
     found = replay(job, chosen, wanted)
     path = found.critical_path()
     operators = path.by_operator(job)  # before slack and drag, which take as much memory
-    kernels = path.by_kernel.sort_values(
-        ["drag_ns", "ns"], ascending=False, kind="stable", ignore_index=True
-    )
+    kernels = largest_first(path.by_kernel, ["drag_ns", "ns"])
     return CriticalPathTables(
         finding=_finding(path, kernels),
         notices=(*job.notices_for(chosen), *found.notices),

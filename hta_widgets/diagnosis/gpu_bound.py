@@ -27,7 +27,7 @@ from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.server_steps import server_steps
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.rows import Row, records
+from hta_widgets.analyses.time.rows import Row, largest_first, records
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.analyses.time.tensor_cores import is_product
 from hta_widgets.arrays import Int64Array
@@ -191,7 +191,7 @@ class Rates(NamedTuple):
         columns = ["operator", "gpu_ns"]
         every = pd.concat([table[columns], found.uncounted[columns]])  # shapes known or not
         moving = every[every["operator"].isin(MOVING)].groupby("operator", as_index=False).sum()
-        moving = moving.sort_values("gpu_ns", ascending=False, kind="stable", ignore_index=True)
+        moving = largest_first(moving, "gpu_ns")
         in_graphs = found.uncounted[found.uncounted["reason"] == REASONS[IN_GRAPHS]]
         kernel_ns = float(found.devices["kernel_ns"].sum())
         return cls(products, attention, moving, kernel_ns, float(in_graphs["gpu_ns"].sum()))

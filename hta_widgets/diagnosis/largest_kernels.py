@@ -33,7 +33,7 @@ from hta_widgets.diagnosis.rules.unfused_elementwise import elementwise_share
 from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals
-from hta_widgets.quantities import duration, percent
+from hta_widgets.quantities import capitalised, duration, percent
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
@@ -104,7 +104,7 @@ def what_gpus_do(context: Context) -> str:
         does = f" The GPU {' and '.join(filter(None, (', '.join(said[:-1]), said[-1])))}."
     largest = _largest(context) if context.has_names else ""
     fine = (hidden_communication(context), ranks_alike(context))
-    return f"{does}{largest}{''.join(f' {each[0].upper()}{each[1:]}.' for each in fine if each)}"
+    return f"{does}{largest}{''.join(f' {capitalised(each)}.' for each in fine if each)}"
 
 
 def on_few_multiprocessors(context: Context) -> str:
@@ -175,7 +175,7 @@ def _computes(context: Context, takes: str, rest: str) -> str:
     99 % of the time gain nothing.
     """
     if context.health.lacks_waits or not context.has_names:
-        said = f"{takes[0].upper()}{takes[1:]}"
+        said = capitalised(takes)
         return f" {said}: anything but faster kernels could save at most {rest}."
     pace = next(iter(context.replay.shares), OF_GPU)
     if pace == OF_GPU:
@@ -184,7 +184,7 @@ def _computes(context: Context, takes: str, rest: str) -> str:
     none = ShorterOperations(np.where(computes, weights.duration, 0.0))
     gain_ns = context.replay.gain_ns((none,), context.steps.numbers)
     return (
-        f" {takes[0].upper()}{takes[1:]}, but {pace} is the bottleneck: kernels that take no time "
+        f" {capitalised(takes)}, but {pace} is the bottleneck: kernels that take no time "
         f"would save {duration(gain_ns)}."
     )
 

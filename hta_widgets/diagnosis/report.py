@@ -29,7 +29,7 @@ from hta_widgets.diagnosis.replay.critical_path import bound_by
 from hta_widgets.diagnosis.replay.edits import Edit
 from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.errors import KEEPS_LAST_STEP
-from hta_widgets.quantities import NS_PER_MS, counted, duration, named_numbers, percent
+from hta_widgets.quantities import NS_PER_MS, capitalised, counted, duration, named_numbers, percent
 from hta_widgets.terminal import (
     MARGIN,
     MOST_CHARACTERS,
@@ -381,7 +381,7 @@ def _what_was_looked_at(diagnosis: Diagnosis) -> str:
 
 def _what_sets_the_time(diagnosis: Diagnosis) -> str:
     """Say what steps are bound by, and what all findings cost together."""
-    bound_by = f"{diagnosis.bound_by[0].upper()}{diagnosis.bound_by[1:]}"
+    bound_by = capitalised(diagnosis.bound_by)
     if len(diagnosis) < 2 or diagnosis.joint_ms <= 0:  # noqa: PLR2004
         return f"{bound_by}."
     left_ns = diagnosis.step_ns - diagnosis.joint_ms * NS_PER_MS

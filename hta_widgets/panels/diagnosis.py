@@ -14,7 +14,7 @@ from hta_widgets.figures.diagnosis import budget_title, own_time_cells, step_bud
 from hta_widgets.panels.base.finding_rows import finding_rows, shown_rows
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import FindingRow
-from hta_widgets.quantities import named_numbers
+from hta_widgets.quantities import capitalised, named_numbers
 from hta_widgets.trace.model.formats import Recorded
 
 OWN_TIME = "Time per rank without waiting, relative to the median (darkest: +50 %)"
@@ -68,7 +68,7 @@ class DiagnosisPanel(Panel[Diagnosis]):
     def sentence(self, result: Diagnosis) -> str:
         """The kind of recording, and the finding."""
         kind = recording_in_words(result.job)
-        said = f"{kind[:1].upper()}{kind[1:]}{'.' if ':' in kind else ':'} " if kind else ""
+        said = f"{capitalised(kind)}{'.' if ':' in kind else ':'} " if kind else ""
         return f"{said}{result.finding}"
 
     def nothing_to_show(self, result: Diagnosis) -> str | None:

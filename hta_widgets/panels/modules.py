@@ -18,6 +18,7 @@ from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
+from hta_widgets.quantities import capitalised
 from hta_widgets.trace.model.formats import Recorded
 
 Weight: TypeAlias = Literal["gpu", "cpu", "idle", "exposed"]
@@ -104,7 +105,7 @@ class ModulesPanel(Panel[ModuleTree]):
             selected=self.selection.modules,
         )
         of = "regions" if result.source == "regions" else "modules"
-        return {f"{_NOUNS[weight][0].upper()}{_NOUNS[weight][1:]} of {of}": drawn}
+        return {f"{capitalised(_NOUNS[weight])} of {of}": drawn}
 
     def tabulate(self, result: ModuleTree) -> pd.DataFrame:
         """List the modules in the order of the tree, summed over ranks and phases.

@@ -9,6 +9,7 @@ from traitlets import Int, default
 
 from hta_widgets.analyses.operators import OperatorTable, operators
 from hta_widgets.analyses.operators.operator_calls import RowsBy
+from hta_widgets.analyses.time.rows import largest_first
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.operators import WEIGHTS
 from hta_widgets.figures.operators import operators as figure
@@ -129,5 +130,5 @@ class OperatorsPanel(Panel[OperatorTable]):
 
 def _listed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Rows sorted by a column, without the column of collectives if it is empty."""
-    ordered = rows.sort_values(column, ascending=False, kind="stable", ignore_index=True)
+    ordered = largest_first(rows, column)
     return ordered if ordered["collectives"].any() else ordered.drop(columns="collectives")

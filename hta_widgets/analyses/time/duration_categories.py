@@ -10,6 +10,7 @@ import numpy as np
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Times
+from hta_widgets.quantities import capitalised
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import GPU_WORK, LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.model.questions import asked_once
@@ -117,8 +118,7 @@ def category_label(category: str) -> str:
     >>> category_label("graph"), category_label("driver")
     ('CUDA graphs', 'Driver API calls')
     """
-    name = CATEGORY_NAMES[category]
-    return name[0].upper() + name[1:]
+    return capitalised(CATEGORY_NAMES[category])
 
 
 def categories_of_rank(job: Job, rank: int) -> Categories:

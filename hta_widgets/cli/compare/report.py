@@ -13,6 +13,7 @@ from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.diagnosis.change.waterfall import level
 from hta_widgets.quantities import (
     NS_PER_MS,
+    capitalised,
     counted,
     data_size,
     duration,
@@ -30,7 +31,7 @@ _NAME: Final = 24
 def report(change: Change, judgement: Judgement | None = None) -> str:
     """Write the verdict, how the jobs differ, where the time went, and broken limits."""
     names = f"{cut(change.first.name, _MOST)} → {cut(change.second.name, _MOST)}"
-    lines = [f"{change.verdict[0].upper()}{change.verdict[1:]}", "", *wrapped(names)]
+    lines = [capitalised(change.verdict), "", *wrapped(names)]
     lines += wrapped(change.finding)
     lines += section("How they differ:", [each.sentence for each in change.differences])
     lines += _waterfall(change)

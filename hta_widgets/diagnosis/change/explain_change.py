@@ -36,7 +36,15 @@ from hta_widgets.diagnosis.change.work_done import OF_USERS, WORK
 from hta_widgets.diagnosis.job.health import CLOCKS_APART
 from hta_widgets.diagnosis.rules.wording import which_ranks
 from hta_widgets.names.shorten import short_name
-from hta_widgets.quantities import NS_PER_MS, counted, duration, number, percent, signed
+from hta_widgets.quantities import (
+    NS_PER_MS,
+    capitalised,
+    counted,
+    duration,
+    number,
+    percent,
+    signed,
+)
 from hta_widgets.trace.job import Job
 
 Verdict: TypeAlias = Literal[
@@ -359,14 +367,14 @@ def _verdict(
     for weight, verdict, said in _NOT_ALIKE:
         differs = next((each for each in found if each.weight == weight), None)
         if differs is not None:
-            return verdict, f"{said} {_capital(differs.sentence)}. {_capital(takes)}"
+            return verdict, f"{said} {capitalised(differs.sentence)}. {capitalised(takes)}"
     if not (one.environment["steps_marked"] or _is_same_work(one, other)):
         if _are_equally_long(one, other):  # fixed lengths
             return "cannot tell", f"Cannot tell: no steps are marked. {_rates(one, other)}"
         said = "no steps are marked, and it is not known whether both do the same work"
-        return "cannot tell", f"Cannot tell: {said}. {_capital(takes)}"
+        return "cannot tell", f"Cannot tell: {said}. {capitalised(takes)}"
     if not step.can_tell:
-        return "cannot tell", f"{_too_few(one, step)} {_capital(takes)}"
+        return "cannot tell", f"{_too_few(one, step)} {capitalised(takes)}"
     verdict, said = _of_steps(one, other, step)
     proof = f"p = {number(step.chance)}"
     if step.is_apart:
@@ -466,10 +474,6 @@ def _of_steps(one: Summary, other: Summary, step: Significance) -> tuple[Verdict
 
 def _noun(job: Summary) -> str:
     return "step" if job.environment["steps_marked"] else "recording"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _takes(one: Summary, other: Summary) -> str:

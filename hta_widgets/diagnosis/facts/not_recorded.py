@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hta_widgets.quantities import named_numbers, number_ranges
+from hta_widgets.quantities import capitalised, named_numbers, number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.events import Kind
@@ -240,7 +240,7 @@ def _other_ranks(
     if not_opened:
         who = f"{named_numbers('rank', not_opened)} {'is' if len(not_opened) == 1 else 'are'}"
         how = "Open them, too" if len(not_opened) > 1 else "Open it, too"
-        yield NotRecorded(who[0].upper() + who[1:], _OTHER_RANKS, how, is_recorded=True)
+        yield NotRecorded(capitalised(who), _OTHER_RANKS, how, is_recorded=True)
     every = [*opened, *not_opened]
     if len(every) == 1 or len(every) < world_size:
         others = f"Ranks other than {number_ranges(every)} are"

@@ -11,6 +11,7 @@ import pandas as pd
 
 from hta_widgets.analyses.communication.kernels import P2P
 from hta_widgets.analyses.communication.recorded import SEND_RECEIVE
+from hta_widgets.analyses.time.rows import largest_first
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.communication_facts import CommunicationFacts, Reason
@@ -325,7 +326,7 @@ def _reasons(facts: Sequence[CommunicationFacts], whole_ns: int) -> pd.DataFrame
     sums = {reason: sum(each.reasons.get(reason, 0) for each in facts) for reason in Reason}
     rows = [(each.name, 100 * ns / whole_ns) for each, ns in sums.items() if ns]
     table = pd.DataFrame(rows, columns=["reason", "percent"])
-    return table.sort_values("percent", ascending=False, kind="stable", ignore_index=True)
+    return largest_first(table, "percent")
 
 
 def _words(context: Context, table: pd.DataFrame, transfer_ns: float, *, is_doubtful: bool) -> str:
@@ -387,4 +388,4 @@ def _by_group(context: Context) -> pd.DataFrame:
             rows.append((*kind, count / cells, *times, speed))
     names = ["operation", "group", "count_per_step", "exposed_ms", "longest_ms", "busbw_gb_per_s"]
     table = pd.DataFrame(rows, columns=names)
-    return table.sort_values("exposed_ms", ascending=False, kind="stable", ignore_index=True)
+    return largest_first(table, "exposed_ms")

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.clocks.aligned import on_common_clock
+from hta_widgets.analyses.time.rows import largest_first
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.gap_owners import (
     EVERY,
@@ -48,7 +49,7 @@ def owners_table(context: Context, ranks: Sequence[int], names: Sequence[str]) -
         for owner in host.gaps.owners.get(name, ())
     ]
     table = pd.DataFrame(rows, columns=["rank", "owner", "place", "idle_ms", "times"])
-    return table.sort_values("idle_ms", ascending=False, kind="stable", ignore_index=True)
+    return largest_first(table, "idle_ms")
 
 
 def stretches_table(context: Context, ranks: Sequence[int], name: str) -> pd.DataFrame:
@@ -68,7 +69,7 @@ def stretches_table(context: Context, ranks: Sequence[int], name: str) -> pd.Dat
     times, operators = ("start_ns", "end_ns", "idle_ms"), ("before", "after", "inside")
     names = ["rank", *times, *(f"operator_{each}" for each in operators)]
     table = pd.DataFrame(rows, columns=names)
-    return table.sort_values("idle_ms", ascending=False, kind="stable", ignore_index=True)
+    return largest_first(table, "idle_ms")
 
 
 def largest_owner(context: Context, ranks: Sequence[int], name: str) -> tuple[Owner, int] | None:

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from hta_widgets.analyses.time.rows import largest_first
 from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
@@ -253,7 +254,7 @@ def fusable_kernels(job: Job, ranks: Sequence[int] = ()) -> pd.DataFrame:
         for key, (times, total_ns, saved_ns) in found.items()
     ]
     table = pd.DataFrame(rows, columns=_COLUMNS)
-    return table.sort_values("saved_ms", ascending=False, kind="stable", ignore_index=True)
+    return largest_first(table, "saved_ms")
 
 
 def in_words(names: Sequence[str], kernels: int) -> str:

@@ -36,7 +36,7 @@ from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.panels.timeline import TimelinePanel
 from hta_widgets.panels.timeline.encoding import MOST_LIT, coarse
 from hta_widgets.panels.timeline.messages import StackedStep
-from hta_widgets.quantities import NS_PER_MS, counted, duration
+from hta_widgets.quantities import NS_PER_MS, capitalised, counted, duration
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.opening.open import as_job
@@ -323,7 +323,7 @@ def _row(what: str, label: str, line: Line) -> dict[str, Any]:
 
 def _finding(change: CauseChange, shown: FindingRow | None, most_ms: float) -> FindingRow:
     color, fill = cause_look(change.cause)
-    words = f"{change.became[0].upper()}{change.became[1:]}"
+    words = capitalised(change.became)
     prices = {"gone": "gone", "untold": "?"}
     return FindingRow(
         price=prices.get(change.outcome, duration(change.second_ms * NS_PER_MS)),

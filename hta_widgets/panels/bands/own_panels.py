@@ -30,7 +30,7 @@ from hta_widgets.panels.base.shown_paths import distinct_endings
 from hta_widgets.panels.compare import ComparePanel
 from hta_widgets.panels.diagnosis import OWN_TIME
 from hta_widgets.panels.timeline import TimelinePanel
-from hta_widgets.quantities import NS_PER_MS, counted, duration, number_ranges
+from hta_widgets.quantities import NS_PER_MS, capitalised, counted, duration, number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
@@ -307,7 +307,7 @@ class FusableKernelsPanel(_OfDiagnosis):
             *([counted(chains, "chain") + " of elementwise kernels"] if chains else []),
         ]
         verb = "take" if len(what) > 1 or chains > 1 else "takes"
-        what[0] = what[0][0].upper() + what[0][1:]
+        what[0] = capitalised(what[0])
         unit = _unit(result).removeprefix("ms ")
         of = " (mean of all analysed steps)" if unit == "per step" else ""
         total, saved = (_ms(found[name].sum()) for name in ("total_ms", "saved_ms"))

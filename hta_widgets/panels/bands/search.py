@@ -12,6 +12,7 @@ import pandas as pd
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns, recorded_on_common_clock
 from hta_widgets.analyses.operators.operator_calls import listed_calls
 from hta_widgets.analyses.time.call_sums import launched_work, sums_at
+from hta_widgets.analyses.time.rows import largest_first
 from hta_widgets.analyses.time.window import numbered_steps
 from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.proof.proof import Proof, put_together
@@ -65,7 +66,7 @@ def kernel_times(job: Job) -> pd.DataFrame:
         }
     )
     summed = table.groupby("name", sort=False, as_index=False).sum()
-    return summed.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+    return largest_first(summed, "total_ns")
 
 
 def options(job: Job) -> list[Option]:

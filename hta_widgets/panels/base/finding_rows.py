@@ -16,7 +16,7 @@ from hta_widgets.panels.base.protocol import AdviceRow, FindingRow, Numbers, Occ
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.base.table import table_view
 from hta_widgets.panels.base.view import format_cell
-from hta_widgets.quantities import NS_PER_MS, duration, percent
+from hta_widgets.quantities import NS_PER_MS, capitalised, duration, percent
 from hta_widgets.trace.job import Job
 
 INCONCLUSIVE: Final = "Inconclusive."
@@ -114,7 +114,7 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
         if is_in_idle_time and found.recoverable_ms * NS_PER_MS > idle_ns:
             said += f" That is more than the {duration(idle_ns)} in which the GPU is idle, as "
             said += "communication would be hidden as well."
-    return f"Inconclusive: {said}" if is_open else f"{said[0].upper()}{said[1:]}"
+    return f"Inconclusive: {said}" if is_open else capitalised(said)
 
 
 def _others(job: Job) -> str:

@@ -13,6 +13,9 @@ type Send = (values: Fields, target: Model) => void;
 
 const same = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
 
+/** Lines of code to show before "…": of two, the first alone was often what a job already has. */
+const MOST_LINES = 3;
+
 /** What the sign before a price means. */
 const SIGNS: Record<string, string> = {
   "": "Saves this much, according to a replay of the recording",
@@ -39,11 +42,11 @@ function disclosure(title: string, ...contents: Node[]): HTMLElement {
   return element;
 }
 
-/** Code with line breaks only at spaces and after names; browsers would break "--option" after its dashes. */
-function breakable(code: string): HTMLElement {
+/** Lines of code that break only at spaces and after names; browsers would break "--option" after its dashes. */
+function breakable(lines: readonly string[]): HTMLElement {
   const parts = (word: string) => word.split(/(?<=[.,()[\]{}])(?=\w)/).flatMap((part) => [make("wbr"), part]);
-  const words = code.split(" ").flatMap((word) => [" ", make("span", {}, ...parts(word).slice(1))]);
-  return make("code", {}, ...words.slice(1));
+  const words = (line: string) => line.split(" ").flatMap((word) => [" ", make("span", {}, ...parts(word).slice(1))]);
+  return make("code", {}, ...lines.flatMap((line) => ["\n", ...words(line).slice(1)]).slice(1));
 }
 
 /** Advice, with code to copy. */
@@ -54,12 +57,12 @@ function advised({ do: what, code }: AdviceRow): HTMLElement {
   return element;
 }
 
-/** The same in running text; multi-line code shows only its first line that is not an import. */
+/** The same in running text; of multi-line code, it shows the first lines that are not imports. */
 function advisedInLine({ do: what, code }: AdviceRow): HTMLElement {
   const element = make("div", { className: "hta-advice hta-in-line" }, make("p", {}, what));
-  const lines = code.split("\n");
-  const first = lines.find((line) => !/^(import |from |$)/.test(line)) ?? code;
-  const shown = breakable(lines.length > 1 ? `${first} …` : first);
+  const lines = code.split("\n").filter((line) => !/^(import |from |$)/.test(line));
+  const more = lines.length > MOST_LINES ? ["…"] : [];
+  const shown = breakable([...lines.slice(0, MOST_LINES), ...more]);
   shown.title = code;
   if (code) element.append(" ", make("span", { className: "hta-line-code" }, shown, " ", copier(code)));
   return element;

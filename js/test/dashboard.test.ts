@@ -435,15 +435,17 @@ test("the search asks for what it finds once it is used, and selects it", async 
   expect(seen[0]?.nextElementSibling).toBe(el.querySelector(".hta-what-if"));
 });
 
-test("a row has what to try first in one line, with its code, and the rest behind it", async () => {
+test("a row has what to try first, with three lines of its code, and the rest behind it", async () => {
   const advice = [
-    { do: "Load ahead.", code: "DataLoader(\n  num_workers=8)" },
+    { do: "Load ahead.", code: "from a import b\n\nload = b(\n  workers=8)\nload.start()" },
     { do: EVIL, code: "" },
   ];
   const { all, texts } = await show({ findings: [{ ...ROW, advice }] });
-  expect(texts(".hta-in-line")).toEqual(["Load ahead. DataLoader( … Copy"]);
+  expect(texts(".hta-in-line")).toEqual(["Load ahead. load = b(\n  workers=8)\nload.start() Copy"]);
   expect(all(".hta-in-line code")[0]?.title).toBe(advice[0]?.code);
   expect(texts(".hta-behind details:not([hidden])")).toEqual([`why${EVIL}`]);
+  const longer = await show({ findings: [{ ...ROW, advice: [{ do: "Try.", code: "a\nb\nc\nd" }] }] });
+  expect(longer.texts(".hta-in-line")).toEqual(["Try. a\nb\nc\n… Copy"]);
 });
 
 test("details name the kernel as text, and lead through its events", async () => {

@@ -36,18 +36,20 @@ HIGHEST_PX = 1_650
 """Of a page while a finding is shown, with the kernel, the what-if and the panel of it."""
 
 LIT = """canvas => {
-    const accent = canvas.ownerDocument.createElement('canvas').getContext('2d');
-    const page = canvas.closest('.hta-panel');
-    accent.fillStyle = getComputedStyle(page).getPropertyValue('--hta-accent');
-    accent.fillRect(0, 0, 1, 1);
-    const wanted = accent.getImageData(0, 0, 1, 1).data;
+    const ink = canvas.ownerDocument.createElement('canvas').getContext('2d');
+    const style = getComputedStyle(canvas.closest('.hta-panel'));
+    for (const name of ['--hta-page', '--hta-fg']) {
+        ink.fillStyle = style.getPropertyValue(name);
+        ink.fillRect(0, 0, 1, 1);
+    }
+    const wanted = ink.getImageData(0, 0, 1, 1).data;
     const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
     let count = 0;
     for (let at = 0; at < data.length; at += 4)
         if ([0, 1, 2].every(each => data[at + each] === wanted[each])) count += 1;
     return count;
 }"""
-"""Number of pixels of the timeline that have the colour of what is lit, and of what is selected."""
+"""Number of pixels of the timeline that have the colour of what is lit, and of some text."""
 
 LEAST_LIT = 12
 """Pixels of the shortest bars: 4 px high, and as long as anybody sees."""

@@ -54,17 +54,20 @@ function paintFolded(painter: Painter, lane: Lane, from: number): void {
   context.globalAlpha = 1;
 }
 
+/** In ink with a line of the page below: the accent of JupyterLab could not be told from compute. */
 export function paintLit(painter: Painter, from: number): void {
   const { scene, context, look, width } = painter;
-  context.fillStyle = look.accent;
   for (const lane of scene.lanes) {
+    context.fillStyle = look.ink;
     if (lane.kind === "fold" && scene.lit.size > 0) paintFolded(painter, lane, from);
     const times = lane.kind === "rank" ? scene.lit.get(lane.rank) : undefined;
     if (!times) continue;
     const x = (time: number) => painter.x(time - lane.shift);
     const [first, last] = ends(painter, lane, from, width);
-    for (const [left, right] of bars(times, x, first, last))
-      context.fillRect(left, painter.top(lane), right - left, Math.min(BAR, lane.height));
+    for (const [left, right] of bars(times, x, first, last)) {
+      painter.fill(look.page, left, painter.top(lane), right - left, Math.min(BAR + 1, lane.height));
+      painter.fill(look.ink, left, painter.top(lane), right - left, Math.min(BAR, lane.height));
+    }
   }
 }
 

@@ -163,9 +163,10 @@ def set_up_notices(context: Context) -> Iterator[str]:
     elif within.chain:
         name = within.chain[-1].name
         most = Within(name, "", within.ns_of[name] / length_ns, within.loader, "it").words
+    first = ", but the first to shorten if every run has it"
     yield (
         f"the first GPU work starts {duration(length_ns)} after the first recorded call{most}; "
-        "that time is not counted"
+        f"that time is not counted{first if length_ns > context.step_ns else ''}"
     )
 
 

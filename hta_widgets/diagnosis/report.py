@@ -183,8 +183,6 @@ class Diagnosis(Result, Sequence[Finding]):
     unrecorded_ns : int
         How long the last analysed step goes on, by its mark, with nothing recorded, if that is
         long; no step counts it.
-    before_ns : int
-        How long before a GPU span the first call is recorded, if that is longer than the span.
     profiler_ns : float
         By how much the profiler makes a step longer than ``step_ns``, if that is known.
     unexplained : tuple of str
@@ -213,7 +211,6 @@ class Diagnosis(Result, Sequence[Finding]):
     gpu_bound: GpuBound | None = None
     phase: str = ""
     unrecorded_ns: int = 0
-    before_ns: int = 0
     profiler_ns: float = 0.0
     unexplained: tuple[str, ...] = ()
     fine: str = ""
@@ -245,12 +242,6 @@ class Diagnosis(Result, Sequence[Finding]):
         """Words for time that no step counts, to follow the steps; empty if there is none."""
         time = duration(self.unrecorded_ns)
         return f" (and {time} with nothing recorded)" if self.unrecorded_ns else ""
-
-    @property
-    def before(self) -> str:
-        """When a GPU span starts, to follow its length; empty if little comes before."""
-        time = duration(self.before_ns)
-        return f" ({time} after the first recorded call)" if self.before_ns else ""
 
     @property
     def collectives(self) -> Collectives:
@@ -374,7 +365,7 @@ def _what_was_looked_at(diagnosis: Diagnosis) -> str:
         f"{named_numbers('step', steps)} of {duration(diagnosis.step_ns)}{diagnosis.profiled}"
         f"{diagnosis.unrecorded}"
         if steps
-        else f"a GPU span of {duration(diagnosis.step_ns)}{diagnosis.before}",
+        else f"a GPU span of {duration(diagnosis.step_ns)}",
     ]
     return f"{name}: {', '.join(parts)}"
 

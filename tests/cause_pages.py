@@ -128,7 +128,7 @@ WHERE = {
     Condition.WRITES_FILES: "where the host writes a file",
     Condition.SLEEPS: "where the host sleeps",
     Condition.WAITS_FOR_OTHERS: "where the host waits for another thread or process",
-    Condition.BEFORE_KERNELS: "where most copies come before the first kernel of all",
+    Condition.BEFORE_KERNELS: "where several copies before the first kernel take most of the time",
     Condition.WHOLE_GRAPHS: "where most of the time is in graphs recorded without their kernels",
     Condition.FIRST_COMPILED: "where most of the time ends at the first kernel of compiled code",
     Condition.TOUCHES_PAGES: "where the host touches managed memory that is on the GPU",

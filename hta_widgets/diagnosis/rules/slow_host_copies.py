@@ -31,6 +31,11 @@ TOLD: Final = 0.9
 738 MB at 2.58 GB/s took 286; the rest, 537 MB to the GPU, was less than 2 % of a span of 6.51 s."""
 
 
+FEWEST_PARAMETERS: Final = 4
+"""Copies before the first kernel that may be those of a model: a single one of 77 MB was the first
+batch of a DataLoader, and the advice was to start the recording after it."""
+
+
 @cause(
     seen_in="copies",
     limit="least_percent_with_evidence",
@@ -111,8 +116,9 @@ def slow_host_copies(context: Context) -> Finding | None:
     ranks, steps = context.blamed(exposed.mean(axis=1)), context.steps_with(exposed)
     asked_for = [host.copies.inside for host in context.hosts(ranks).values()]
     within = innermost_within(context, [part for part in asked_for if part.whole_ns])
-    before = _before_kernels(context, ranks)
+    copied, before = _before_kernels(context, ranks)
     is_before = before >= context.limits.owner_percent
+    is_of_model = is_before and copied >= FEWEST_PARAMETERS
     share = "all" if percent(before) == percent(100) else percent(before)
     return context.finding(
         slow_host_copies,
@@ -122,7 +128,7 @@ def slow_host_copies(context: Context) -> Finding | None:
         price=price,
         ranks=ranks,
         steps=steps,
-        conditions=(*_conditions(context, ranks), *((Condition.BEFORE_KERNELS,) * is_before)),
+        conditions=(*_conditions(context, ranks), *((Condition.BEFORE_KERNELS,) * is_of_model)),
         evidence={
             **(within.evidence if within else {}),
             "copies": _copies(context, ranks),
@@ -133,25 +139,26 @@ def slow_host_copies(context: Context) -> Finding | None:
     )
 
 
-def _before_kernels(context: Context, ranks: tuple[int, ...]) -> float:
-    """Percent of the time of these copies before any kernel; 0 if there are steps, which repeat.
+def _before_kernels(context: Context, ranks: tuple[int, ...]) -> tuple[int, float]:
+    """Copies before any kernel, and percent of the time of all; 0 with steps, which repeat.
 
     4.46 s in which a program copied 13.6 GB of parameters once were its largest cost by far.
     """
     if context.steps.are_recorded:
-        return 0.0
-    times = np.sum([*context.job.reduce(before_first_kernel, ranks).values()], axis=0)
-    return 100 * float(times[0]) / max(float(times[1]), 1)
+        return 0, 0.0
+    by_rank = context.job.reduce(before_first_kernel, ranks).values()
+    copied, before_ns, all_ns = np.sum([*by_rank], axis=0).tolist()
+    return copied, 100 * before_ns / max(all_ns, 1)
 
 
-def before_first_kernel(rank: Rank) -> tuple[int, int]:
-    """Time (ns) of copies between host and GPU before the first kernel, and of all of them."""
+def before_first_kernel(rank: Rank) -> tuple[int, int, int]:
+    """Copies between host and GPU before the first kernel, their time (ns), and that of all."""
     work = rank.gpu_work
     copies = work.take(np.flatnonzero(work.named(_OF_HOST.search)))
     kernels = work.type != KernelType.MEMORY
     first_ns = work.start_ns[kernels].min(initial=np.iinfo(np.int64).max)
-    is_before = copies.start_ns < first_ns
-    return int(copies.duration_ns[is_before].sum()), int(copies.duration_ns.sum())
+    before_ns = copies.duration_ns[copies.start_ns < first_ns]
+    return before_ns.size, int(before_ns.sum()), int(copies.duration_ns.sum())
 
 
 def _conditions(context: Context, ranks: tuple[int, ...]) -> list[Condition]:

@@ -36,18 +36,39 @@ def test_a_batch_that_is_copied_first(tmp_path):
     assert finding.evidence["copies"]["exposed_ms"].tolist() == [4]
 
 
+def copied_first(folder, copies, *, first_us=700, later_us=300):
+    """A finding on so many copies before the first kernel, and one after it."""
+    one = Host()
+    for _ in range(copies):
+        length = 10 * first_us / copies
+        one.launch(length, name=TO_DEVICE, cat="gpu_memcpy", bytes=80_000_000 // copies)
+    one.launch(5_000, operator="aten::mm")
+    one.launch(10 * later_us, name=TO_DEVICE, cat="gpu_memcpy", bytes=80_000_000)
+    one.launch(5_000, operator="aten::mm")
+    return found(diagnosed(folder, one), "slow_host_copies")
+
+
+def advises_to_record_later(finding):
+    return finding.advice[0].do.startswith("If the program copies its model once")
+
+
 @pytest.mark.parametrize(("first_us", "later_us", "said"), [(700, 300, "70 %"), (300, 700, "")])
 def test_a_model_that_is_copied_once_is_not_the_price_of_each_step(
     tmp_path, first_us, later_us, said
 ):
     """4.46 s in which 13.6 GB of parameters were copied were to be won with pinned memory."""
-    one = Host()
-    for length in (10 * first_us, 10 * later_us):
-        one.launch(length, name=TO_DEVICE, cat="gpu_memcpy", bytes=80_000_000)
-        one.launch(5_000, operator="aten::mm")
-    finding = found(diagnosed(tmp_path, one), "slow_host_copies")
+    finding = copied_first(tmp_path, 10, first_us=first_us, later_us=later_us)
     assert (f", {said} of it before the first kernel" in finding.sentence) is bool(said)
-    assert finding.advice[0].do.startswith("If the program copies its model once") is bool(said)
+    assert advises_to_record_later(finding) is bool(said)
+
+
+test_thresholds_of_models = cases(
+    Case(
+        "slow_host_copies.FEWEST_PARAMETERS",
+        lambda folder, copies: advises_to_record_later(copied_first(folder, copies)),
+        {3: False, 4: True},
+    ),
+)
 
 
 def both_ways(folder, part, *, computes_us=2000):

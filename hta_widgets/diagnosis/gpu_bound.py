@@ -83,6 +83,10 @@ LITTLE_PERCENT: Final = 25.0
 then the largest ones are listed, too. A pause of unknown cause with 28.6 % of it hid the only
 kernel, with 60 %."""
 
+GAIN_OF_SHARE: Final = 0.1
+"""Part of the time that other kernels may save of what a line without a price is about, to sort the
+lines."""
+
 FEW_BLOCKS: Final = 0.5
 """If the largest kernel has blocks for less than this fraction of the multiprocessors, most of them
 have no work: in a job with a kernel of 10 blocks on a GPU with 28, nothing stood out."""
@@ -241,17 +245,19 @@ class GpuBound:
                 own.found[look] = line
                 if others := tuple(each for each in line.advice if each.do not in given):
                     lines.append(replace(line, advice=others))
-        return tuple(sorted(lines, key=_worth, reverse=True))
+        return tuple(sorted(lines, key=worth, reverse=True))
 
 
-def _worth(line: Finding) -> tuple[float, bool, float]:
-    """Lines with a price come first, then by share of the time, and the largest kernel last.
+def worth(line: Finding) -> tuple[bool, float]:
+    """Percent of the step to gain; of lines without a price, guessed from their share of the time.
 
-    Kernels of experts, with 80 % of it, stood below products with 11.
+    2.2 % in float32 stood above operators that only move memory, with 54.4 %. The largest kernel
+    is the last, as all that is advised is to profile it.
     """
     is_last = line.cause == largest_kernel.name
     share = line.evidence.get("share_percent", 0)
-    return line.recoverable_ms, not is_last, share if isinstance(share, float) else 0.0
+    guess = GAIN_OF_SHARE * share if isinstance(share, float) else 0.0
+    return not is_last, line.percent or guess
 
 
 def whole_graphs_ns(context: Context) -> Int64Array:
@@ -410,9 +416,9 @@ def _older_attention(context: Context) -> Finding | None:
     """Report FlashAttention-2 kernels on GPUs that it does not support fully."""
     gpu = _gpu(context)
     kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
-    newer = f"compute capability {gpu.major}.{gpu.minor}"
+    made_for = f"GPUs before compute capability {gpu.major}.{gpu.minor}"
     if not gpu.major and kernels["name"].str.contains(_OF_HOPPER).any():
-        newer = "this GPU, which runs kernels of capability 9.0 or newer"
+        made_for = "older GPUs than this one"
     elif gpu.major not in _HOPPER:
         return None
     older = kernels[kernels["name"].str.contains(_OLDER)]
@@ -422,7 +428,7 @@ def _older_attention(context: Context) -> Finding | None:
     return _line(
         context,
         attention,
-        f"FlashAttention-2 takes {percent(share)} of the compute time; it predates {newer}",
+        f"FlashAttention-2 takes {percent(share)} of the compute time; it was made for {made_for}",
         conditions=(Condition.OLDER_ATTENTION,),
         evidence={"share_percent": share},
         link=_link_to(context, older),

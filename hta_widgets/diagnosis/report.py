@@ -283,8 +283,8 @@ class Diagnosis(Result, Sequence[Finding]):
     def to_try(self) -> tuple[Finding, ...]:
         """What to try, besides the findings, if the GPU is the bottleneck.
 
-        The best first: causes in kernels that cost less than their limits, and lines without a
-        price. Computed on request, and remembered.
+        Causes in kernels that cost less than their limits, and lines without a price; those that
+        promise most first. Computed on request, and remembered.
         """
         return self.gpu_bound.to_try if self.gpu_bound else ()
 

@@ -194,8 +194,8 @@ FORMS_TO_TRY: Final = {
             attending,
         ),
         Form(
-            "FlashAttention-2 takes <part> of the compute time; it predates [[compute capability "
-            "<_version>]][[this GPU, which runs kernels of capability 9.0 or newer]].",
+            "FlashAttention-2 takes <part> of the compute time; it was made for [[GPUs before "
+            "compute capability <_version>]][[older GPUs than this one]].",
             older,
         ),
     ],

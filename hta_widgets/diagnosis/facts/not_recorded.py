@@ -128,7 +128,7 @@ _HOST_CODE: Final = NotRecorded(
 _AND_OPERATORS: Final = " and ProfilerActivity.CPU"
 _COLLECTIVES: Final = NotRecorded(
     "Process groups and message sizes are",
-    "slow_link, expert_imbalance and pipeline_bubble cannot be told",
+    "slow links, uneven experts and pipeline bubbles cannot be told",
     f"Record with PyTorch 2.4 or newer{_AND_OPERATORS}",
 )
 _SERVER_COLLECTIVES: Final = _COLLECTIVES._replace(

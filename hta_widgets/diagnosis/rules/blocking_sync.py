@@ -80,7 +80,8 @@ from hta_widgets.quantities import NS_PER_MS
         ),
         READS_FLAGS,
         Advice(
-            "Wait once, where the host reads the results; let events order the streams.",
+            "Wait once, where the host reads the results: a stream runs its kernels in order, and "
+            "events order several streams.",
             "cudaEventRecord(done, first);\ncudaStreamWaitEvent(second, done, 0);",
             needs=(Condition.NO_PYTORCH,),
             unless=(Condition.READS_FLAGS,),

@@ -379,7 +379,8 @@ def together(found: Diagnosis, unticked: Collection[int]) -> str:
         else f", then {result.bound_by.partition(' (')[0]}"
     )
     is_more = result.gain_ms > MORE_THAN_SUM * sum(each.recoverable_ms for each in ticked)
-    why = ", more than one by one, as each alone leaves the other" * is_more
+    others = "the other" if len(ticked) == 2 else "others"  # noqa: PLR2004
+    why = f", more than their sum: each is partly hidden behind {others}" * is_more
     return f"{whose}{at_best}: {before} → {after} ({change}{why}){then}"
 
 

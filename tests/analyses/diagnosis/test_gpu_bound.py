@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import gzip
+from types import SimpleNamespace
 from weakref import ref
 
 import pytest
 
 from hta_widgets import diagnose, open_trace
 from hta_widgets.cli.diagnose.document import document
+from hta_widgets.diagnosis.gpu_bound import worth
 from hta_widgets.diagnosis.profile_command import word_for_shell
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.diagnosis.report import report
@@ -129,7 +131,7 @@ def test_kernels_tell_the_gpu_where_nothing_else_does(tmp_path):
     for name in ("nvjet", "none"):
         (tmp_path / name).mkdir()
     found = line(made(tmp_path / "nvjet", attention, other, gpu=None), "attention")
-    assert found.sentence.endswith("this GPU, which runs kernels of capability 9.0 or newer.")
+    assert found.sentence.endswith("it was made for older GPUs than this one.")
     assert line(made(tmp_path / "none", attention, gpu=None), "attention") is None
 
 
@@ -148,7 +150,8 @@ def test_attention_that_does_not_know_the_gpu(tmp_path, gpu, operator, advice):
         assert found is None
         return
     assert found.sentence == (
-        "FlashAttention-2 takes 33.3 % of the compute time; it predates compute capability 9.0."
+        "FlashAttention-2 takes 33.3 % of the compute time; it was made for GPUs before compute "
+        "capability 9.0."
     )
     assert found.advice[0].do.startswith(advice)
     assert found.links[0].kernel == FLASH
@@ -824,7 +827,15 @@ def few_rows_cost(folder, percent):
     return line(result, "few_rows").recoverable_ms > 0
 
 
+def comes_first(_, part):
+    """Whether a price of this part of the share of another line stands above that line."""
+    priced = SimpleNamespace(cause="slow_shape", percent=50 * part, evidence={})
+    other = SimpleNamespace(cause="memory_bound", percent=0.0, evidence={"share_percent": 50.0})
+    return worth(priced) > worth(other)
+
+
 test_thresholds = cases(
+    Case("gpu_bound.GAIN_OF_SHARE", comes_first, {0.099: False, 0.101: True}),
     Case("gpu_bound.ONE_LONG", has_long_one, {0.24: False, 0.26: True}),
     Case("gpu_bound.LONGER", is_longer, {4.9: False, 5.1: True}),
     Case("gpu_bound.LITTLE_PERCENT", with_finding, {24.8: True, 25.2: False}),

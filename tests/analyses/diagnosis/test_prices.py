@@ -121,7 +121,7 @@ def test_a_total_above_the_sum_says_why(tmp_path, length, own, is_more):
     assert {each.cause for each in made} == {"launch_bound", "blocking_sync"}
     assert (made.joint_ms > 1.05 * sum(each.recoverable_ms for each in made)) == is_more
     said = together(made, [])
-    assert ("more than one by one, as each alone leaves the other" in said) == is_more
+    assert ("more than their sum: each is partly hidden behind " in said) == is_more
 
 
 def test_nothing_costs_nothing(tmp_path):

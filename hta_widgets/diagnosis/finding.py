@@ -279,8 +279,8 @@ class Link:
         ProfilerSteps; empty for all.
     kernel : str
         Name of a kernel, or empty.
-    kernels : tuple of str
-        Names of the kernels that the panel marks if none is selected.
+    names : tuple of str
+        Names of the kernels or operators that the panel marks if none is selected.
     """
 
     panel: str
@@ -288,7 +288,7 @@ class Link:
     streams: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
     kernel: str = ""
-    kernels: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -63,7 +63,7 @@ from hta_widgets.diagnosis.rules.unfused_elementwise import (
     is_left_by_compiler,
     unfused_elementwise,
 )
-from hta_widgets.diagnosis.rules.wording import named
+from hta_widgets.diagnosis.rules.wording import link_of_kernels, named
 from hta_widgets.grouping import grouped
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent
@@ -321,13 +321,6 @@ def _names_in_use(rank: Rank) -> tuple[str, ...]:
     return rank.gpu_work.names_in_use
 
 
-def _link_to(context: Context, kernels: pd.DataFrame) -> Link:
-    """Select a single kernel; mark several, or the second of two, with 25 %, is dim."""
-    names = tuple(kernels["name"].tolist())
-    one = names[0] if len(names) == 1 else ""
-    return Link(panel="kernel_breakdown", ranks=context.ranks, kernel=one, kernels=names)
-
-
 _UNKNOWN: Final = Price.counted(0.0)
 
 
@@ -339,11 +332,18 @@ def _line(
     conditions: Iterable[Condition] = (),
     detail: str = "",
     evidence: dict[str, Evidence] | None = None,
-    link: Link,
+    panel: str = "kernel_breakdown",
     seen_in: NamedKernels,
+    marked: frozenset[str] = frozenset(),
     price: Price = _UNKNOWN,
 ) -> Finding:
-    """Make a line; most have no price, because what another kernel would take is not known."""
+    """Make a line; most have no price, because what another kernel would take is not known.
+
+    The panel marks what the line is seen in, unless other names are given.
+    """
+    names = tuple(sorted(marked or seen_in.operators or seen_in.names))
+    link = Link(panel=panel, ranks=context.ranks, names=names)
+    of_kernels = panel == "kernel_breakdown"
     return context.finding(
         what,
         words=words,
@@ -353,7 +353,7 @@ def _line(
         steps=(),
         conditions=conditions,
         evidence=evidence,
-        links=(link,),
+        links=(link_of_kernels(context.ranks, names) if of_kernels else link,),
         seen_in=seen_in,
     )
 
@@ -407,7 +407,7 @@ def attention(context: Context) -> Finding | None:
             "reached_percent": reached,
             "products": _listed(rates.attention),
         },
-        link=Link(panel="roofline", ranks=context.ranks),
+        panel="roofline",
         seen_in=NamedKernels(operators=frozenset(rates.attention["operator"])),
     )
 
@@ -431,7 +431,6 @@ def _older_attention(context: Context) -> Finding | None:
         f"FlashAttention-2 takes {percent(share)} of the compute time; it was made for {made_for}",
         conditions=(Condition.OLDER_ATTENTION,),
         evidence={"share_percent": share},
-        link=_link_to(context, older),
         seen_in=NamedKernels(names=frozenset(older["name"])),
     )
 
@@ -515,7 +514,7 @@ def large_products(context: Context) -> Finding | None:
             "reached_percent": reached,
             "products": _listed(products),
         },
-        link=Link(panel="roofline", ranks=context.ranks),
+        panel="roofline",
         seen_in=NamedKernels(operators=frozenset(products["operator"])),
     )
 
@@ -579,7 +578,7 @@ def few_rows(context: Context) -> Finding | None:
             "weight_bytes": read_bytes,
             "products": _listed(waiting),
         },
-        link=Link(panel="roofline", ranks=context.ranks),
+        panel="roofline",
         seen_in=NamedKernels(operators=frozenset(waiting["operator"])),
     )
 
@@ -600,7 +599,6 @@ def _one_row(context: Context) -> Finding | None:
         "decoding a single sequence",
         conditions=(Condition.ONE_ROW, Condition.NO_SHAPES),
         evidence={"share_percent": share, "launches": count},
-        link=_link_to(context, own),
         seen_in=NamedKernels(names=frozenset(own["name"])),
     )
 
@@ -631,7 +629,6 @@ def _few_requests(context: Context) -> Finding | None:
         f"{percent(share)} of the compute time: they read all weights, however few the rows",
         conditions=(Condition.NO_SHAPES,),
         evidence={"share_percent": share, "requests": requests},
-        link=Link(panel="kernel_breakdown", ranks=context.ranks),
         seen_in=NamedKernels(names=frozenset(products["name"])),
     )
 
@@ -693,7 +690,7 @@ def memory_bound(context: Context) -> Finding | None:
                 ["operator", "gpu_ms"]
             ],
         },
-        link=Link(panel="operators", ranks=context.ranks),
+        panel="operators",
         seen_in=NamedKernels(operators=frozenset(rates.moving["operator"])),
     )
 
@@ -750,7 +747,6 @@ def experts(context: Context) -> Finding | None:
         f"Kernels of experts take {percent(share)} of the compute time ({launches})",
         conditions=holding({Condition.EXPERTS_OF_TRITON: is_of_triton}),
         evidence={"share_percent": share, "launches": count},
-        link=_link_to(context, own),
         seen_in=NamedKernels(names=frozenset(own["name"])),
     )
 
@@ -814,12 +810,9 @@ def device_copies(context: Context) -> Finding | None:
         conditions=holding({Condition.LEFT_BY_COMPILER: is_left_by_compiler(context)}),
         detail=of_graphs if is_of_graphs else _owner_of(copies),
         evidence={"share_percent": share, "copies": count},
-        link=Link(
-            panel="kernel_breakdown" if is_of_graphs else "operators",
-            ranks=context.ranks,
-            kernels=tuple(sorted({each.name for each in copies})) if is_of_graphs else (),
-        ),
+        panel="kernel_breakdown" if is_of_graphs else "operators",
         seen_in=NamedKernels(names=frozenset(each.name for each in copies)),
+        marked=frozenset(each.operator for each in copies if not is_of_graphs),
         price=price,
     )
 
@@ -908,7 +901,6 @@ def largest_kernel(context: Context) -> Finding | None:
         ),
         detail=operator,
         evidence={"share_percent": share, "launches": count, **few},
-        link=Link(panel="kernel_breakdown", ranks=context.ranks, kernel=name),
         seen_in=NamedKernels(names=frozenset([name])),
     )
     measured = advice_to_profile(
@@ -929,7 +921,6 @@ def _graphs(context: Context, kernels_ns: int) -> Finding:
         f"({_many(lengths_ns.size, lengths_ns)}): which kernels take it is not known",
         conditions=(Condition.WHOLE_GRAPHS,),
         evidence={"share_percent": share, "launches": lengths_ns.size},
-        link=Link(panel="kernel_breakdown", ranks=context.ranks),
         seen_in=NamedKernels(names=frozenset(names)),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 from typing import ClassVar, Final, Literal, TypeAlias
 
@@ -12,7 +11,6 @@ from traitlets import Bool, Float, Int
 from hta_widgets.analyses.kernel_breakdown import OTHERS, KernelBreakdown, kernel_breakdown
 from hta_widgets.analyses.launch_facts import LaunchFacts, launch_facts, with_launch_facts
 from hta_widgets.defaults import DefaultNumber
-from hta_widgets.diagnosis import diagnosis_of_phase
 from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.kernel_breakdown import (
     PIES_AT_MOST,
@@ -140,16 +138,11 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         return "" if self.kernel_type == "all" else self.kernel_type
 
     def _bars(self, result: KernelBreakdown) -> dict[str, Drawing]:
-        bars = top_kernels(result, kernel_type=self._type, selected=self._marked())
+        kernel = self.selection.kernel
+        bars = top_kernels(
+            result, kernel_type=self._type, selected=[kernel] if kernel else self.marked
+        )
         return {"Top kernels": with_width(bars, LONG_NAMES)}
-
-    def _marked(self) -> Collection[str]:
-        """The selected kernel, or all kernels of the selected finding."""
-        kernel, place = self.selection.kernel, self.selection.finding
-        if kernel or place is None:
-            return {kernel}
-        finding = diagnosis_of_phase(self.job, self.selection.served_phase).shown(place)
-        return finding.links[0].kernels if finding and finding.links else ()
 
     def _pies(self, result: KernelBreakdown) -> dict[str, Drawing]:
         ranks = self.job.select_ranks(self.ranks)[:PIES_AT_MOST]

@@ -41,7 +41,7 @@ class OperatorsPanel(Panel[OperatorTable]):
     tab = "operators"
     place = 1
     title = "Operators"
-    follows = ("operators", "shapes", "modules", *TIME_FIELDS)
+    follows = ("operators", "shapes", "modules", "finding", *TIME_FIELDS)
     table_selects: ClassVar = {"rank": "ranks", "operator": "operators", "input_dims": "shapes"}
     any_number_of_ranks = True
     needs = (Recorded.KERNELS,)
@@ -103,7 +103,9 @@ class OperatorsPanel(Panel[OperatorTable]):
             whole_ns,
             weight=self.weight,
             num_operators=self.num_operators,
-            selected=SelectedOperators(self.selection.operators, self.selection.shapes),
+            selected=SelectedOperators(
+                self.selection.operators or self.marked, self.selection.shapes
+            ),
         )
         return {_TITLES[self.weight]: drawn}
 

@@ -29,7 +29,7 @@ class RooflinePanel(Panel[Roofline]):
     tab = "operators"
     place = 5
     title = "Roofline"
-    follows = ("operators", "shapes", *TIME_FIELDS)
+    follows = ("operators", "shapes", "finding", *TIME_FIELDS)
     table_selects: ClassVar = {"rank": "ranks", "operator": "operators", "input_dims": "shapes"}
     table_labels: ClassVar = {
         "tflops": "TFLOP/s",
@@ -59,10 +59,11 @@ class RooflinePanel(Panel[Roofline]):
     def draw(self, result: Roofline) -> dict[str, Drawing]:
         """Draw the operators under the roof, or their rates if it is unknown, and their times."""
         table = self._memo.call(over_ranks, result.operators)
-        selected = SelectedOperators(self.selection.operators, self.selection.shapes)
+        operators = self.selection.operators or self.marked
+        selected = SelectedOperators(operators, self.selection.shapes)
         peak, drawn = result.peak, {}
         if (table["flop"] > 0).any():
-            name, drawing = self._rates(table, peak)
+            name, drawing = self._rates(table, peak, selected)
             drawn[name] = drawing
         times = figures.operator_times(table, num_operators=self.num_operators, selected=selected)
         return {**drawn, "GPU time of operators by shape": times}
@@ -71,8 +72,9 @@ class RooflinePanel(Panel[Roofline]):
         """Explain an empty panel: no operator with a known formula and shape."""
         return result.finding if result.operators.empty else None
 
-    def _rates(self, table: pd.DataFrame, peak: Peak | None) -> tuple[str, Drawing]:
-        selected = SelectedOperators(self.selection.operators, self.selection.shapes)
+    def _rates(
+        self, table: pd.DataFrame, peak: Peak | None, selected: SelectedOperators
+    ) -> tuple[str, Drawing]:
         if peak is None:
             rates = figures.operator_rates(
                 table, num_operators=self.num_operators, selected=selected

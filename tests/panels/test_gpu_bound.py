@@ -58,6 +58,23 @@ def test_bars_of_what_to_try_are_parts_of_the_largest_price(real_traces):
     assert (found["share"], tried["share"]) == pytest.approx((1, 4.21 / 8.08), rel=0.001)
 
 
+@pytest.mark.parametrize("trace", ["ns_resolution", "torch_compile", "sglang_decode_graph"])
+def test_the_panel_of_a_line_marks_what_it_is_about(real_traces, trace):
+    """Of "operators that only read and write memory", a list opened with all bars alike."""
+    board = Dashboard(real_traces / "kineto" / trace)
+    for place, line in enumerate(board.findings.to_try, len(board.findings)):
+        (link,) = line.links
+        if link.kernel:
+            continue
+        board.selection.finding = place
+        *_, chart = board.panels[link.panel].figures.values()
+        bars = [bar for bar in chart.data if bar.customdata is not None]
+        shown = {row[0] for bar in bars for row in bar.customdata}
+        marked = {bar.customdata[at][0] for bar in bars for at in bar.selectedpoints or ()}
+        assert marked == shown & {*link.names}
+        assert marked < shown
+
+
 def test_amd_has_words_of_its_own(real_traces):
     board = Dashboard(real_traces / "kineto" / "sglang_decode_graph")
     board._show()

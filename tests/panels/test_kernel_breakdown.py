@@ -130,7 +130,7 @@ def test_all_kernels_of_the_selected_finding_are_marked(tmp_path, names, kernel)
     properties = [{"id": 0, "name": "NVIDIA A100", "computeMajor": 8}]
     folder = write_training(tmp_path, 1, program, deviceProperties=properties)
     (link,) = found(diagnosed(folder), "no_tensor_cores").links
-    assert (link.kernel, link.kernels) == (kernel, tuple(sorted(names)))
+    assert (link.kernel, link.names) == (kernel, tuple(sorted(names)))
     panel = KernelBreakdownPanel(open_trace(folder), selection=Selection())
 
     def marked() -> set[str]:

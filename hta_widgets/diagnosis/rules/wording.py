@@ -198,4 +198,4 @@ def link_of_kernels(ranks: tuple[int, ...], names: Collection[str]) -> Link:
     With 28 kernels in 68 ms, the one with the most time did not run at all in the densest window.
     """
     kernel = next(iter(names)) if len(names) == 1 else ""
-    return Link(panel="kernel_breakdown", ranks=ranks, kernel=kernel, kernels=tuple(sorted(names)))
+    return Link(panel="kernel_breakdown", ranks=ranks, kernel=kernel, names=tuple(sorted(names)))

@@ -24,6 +24,7 @@ from traitlets import Bool, Bunch, Int, List, TraitError, TraitType, observe, va
 from hta_widgets.analyses.plain_text import bounded, csv_of, with_notices
 from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.modules import recorded_calls
+from hta_widgets.diagnosis import diagnosis_of_phase
 from hta_widgets.errors import HtaWidgetsError, ParameterError, reason
 from hta_widgets.export.csv_file import write_csv
 from hta_widgets.figures.base.drawing import Drawing
@@ -784,6 +785,15 @@ class Panel(DrawnWidget, Generic[ResultT]):
         error = None if view["error"] is None else shorten(view["error"])
         notices = [*map(shorten, view["notices"])]
         return {**view, "time": self._time(), "error": error, "notices": notices}
+
+    @property
+    def marked(self) -> tuple[str, ...]:
+        """Names of the kernels or operators in this panel that the shown finding is about."""
+        if (place := self.selection.finding) is None:
+            return ()
+        finding = diagnosis_of_phase(self.job, self.selection.served_phase).shown(place)
+        links = finding.links if finding else ()
+        return next((each.names for each in links if each.panel == self.name), ())
 
     def _time(self) -> str:
         """The time that the panel counts, in words; empty means all."""

@@ -86,6 +86,8 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     mine = whole.steps[whole.steps["rank"] == worst["rank"]]
     assert {*mine["step"]} > {*found.steps} or mine["kernels"].mean() == worst["kernels_per_step"]
     if not worst["region"]:
+        in_calls_ms = worst["late_per_step"] * worst["median_launch_us"] * NS_PER_US / NS_PER_MS
+        texts["calls"] = percent(min(100 * in_calls_ms / worst["idle_ms"], 100))
         texts["call"] = duration(worst["median_launch_us"] * NS_PER_US)
         return texts | when_idle(found) | cost_of(found, whole)
     if found.evidence.get("inside_call_percent", 0) > worst["region_percent"]:
@@ -389,7 +391,7 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "[[in <backward>[[ (<of_backward>, median <each>)]]]]"
             "[[before the <of_region> of <counted> (median <each>)]]"
             "[[before [[kernels]][[copies]] of <region>]][[, <rest> outside it]]]]"
-            "[[, <call> per launch call]]"
+            "[[; <calls> of the lost time is in launch calls (<call> each)]]"
             "[[; for <outside> of the time that the GPU waits, the CPU is in no call]]"
             "[[; at the end, the CPU is <ahead> ahead]]"
             f"{WHEN_IDLE}{COST}",

@@ -111,8 +111,9 @@ def test_a_price_above_the_idle_time_says_why(tmp_path):
     made = scripted(tmp_path, one_rank_of_a_slow_host(600))
     (row,) = finding_rows([*made], made)
     assert row["doubt"] == (
-        "Inconclusive: 30 µs if other ranks are the bottleneck, 1.33 ms if not. That is more than "
-        "the 982 µs in which the GPU is idle, as communication would be hidden as well."
+        "Inconclusive: 30 µs if other ranks are the bottleneck, 1.33 ms if not; the GPU waits in "
+        "communication for at most 600 µs. 1.33 ms is more than the 982 µs in which the GPU is "
+        "idle, as communication would be hidden as well."
     )
 
 

@@ -189,7 +189,8 @@ def test_other_ranks_are_not_blamed_where_all_are_recorded(tmp_path, monkeypatch
     made = alone(tmp_path, after_ms=2.0)
     finding = found(made, "no_tensor_cores")
     (row,) = finding_rows([finding], made)
-    assert row["doubt"] == "1.5 ms if other ranks are the bottleneck, 6 ms if not."
+    waits = "; the GPU waits in communication for at most 1 ms."
+    assert row["doubt"] == f"1.5 ms if other ranks are the bottleneck, 6 ms if not{waits}"
     monkeypatch.setattr("hta_widgets.panels.base.finding_rows.is_whole", lambda _: True)
     (row,) = finding_rows([finding], made)
     assert " if communication that was not matched is the bottleneck, " in row["doubt"]
@@ -205,7 +206,9 @@ def test_a_price_whose_lower_end_is_not_worth_it_is_inconclusive(tmp_path):
     assert finding.lower_ms == pytest.approx(0.075, rel=0.01)
     assert finding.recoverable_ms == pytest.approx(0.75 * 6.1, rel=0.01)
     (row,) = finding_rows([finding], made)
-    assert row["doubt"] == "Inconclusive: 75 µs if other ranks are the bottleneck, 4.58 ms if not."
+    waits = "; the GPU waits in communication for at most 1 ms."
+    assert row["doubt"].endswith(f" 75 µs if other ranks are the bottleneck, 4.58 ms if not{waits}")
+    assert row["doubt"].startswith("Inconclusive: ")
 
 
 def test_the_notices_say_that_the_others_are_not_recorded(tmp_path):

@@ -287,7 +287,7 @@ def copying(found: Finding, whole: Diagnosis) -> Texts:
     said = max(found.sentence.count("GB/s"), 1)
     rows = own.iloc[[0, said - 1]].to_dict("records")
     for kind, row in zip(("", "other_"), rows, strict=True):
-        size, is_said = row["size_mb"] * 1e6, not kind or said > 1
+        size, is_said = row["bytes"], not kind or said > 1
         values = {
             "size": data_size(size / count),
             "speed": number(size / (row["duration_ms"] * NS_PER_MS)),

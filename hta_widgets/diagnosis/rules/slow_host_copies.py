@@ -206,10 +206,10 @@ def _copies(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
             "rank": rank,
             "name": each.name,
             "copies": each.copies,
-            "size_mb": each.size_bytes / 1e6,
+            "bytes": each.size_bytes,
             "duration_ms": each.duration_ns / NS_PER_MS,
             "exposed_ms": each.exposed_ns / NS_PER_MS,
-            "gb_per_s": each.size_bytes / each.duration_ns if each.duration_ns else 0.0,
+            "rate_gb_per_s": each.size_bytes / each.duration_ns if each.duration_ns else 0.0,
         }
         for rank, host in context.hosts(ranks).items()
         for each in host.copies.by_name

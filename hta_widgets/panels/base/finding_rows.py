@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.diagnosis.finding import MOST_SHOWN, Evidence, Finding, LessBy, Link
 from hta_widgets.diagnosis.notices import is_whole
 from hta_widgets.diagnosis.proof.proof import Proof
@@ -35,6 +36,13 @@ _UNITS: Final = {
     "bytes": "B",
     "gbps": "GB/s",
 }
+_GAINS: Final = {
+    "twice_as_fast_ms": "gain with a host twice as fast",
+    "without_launching_ms": "gain if launches took no time",
+    "without_waits_ms": "gain without waits for the GPU",
+    "if_host_kept_up_ms": "gain if the host kept up",
+}
+"""Evidence that is the gain of something else: "twice as fast: 0.62 ms" was taken for a time."""
 
 
 def shown_rows(found: Diagnosis, selection: Selection) -> list[FindingRow]:
@@ -81,7 +89,11 @@ def finding_rows(found: Sequence[Finding], whole: Diagnosis) -> list[FindingRow]
             cause=each.words.sentence("") if each.words.cause else each.sentence,
             doubt=_doubt(each, whole),
             advice=[AdviceRow(do=what.do, code=what.code) for what in each.advice],
-            numbers=[_numbers(name, value) for name, value in each.evidence.items()],
+            numbers=[
+                _numbers(name, value)
+                for name, value in each.evidence.items()
+                if not (isinstance(value, pd.DataFrame) and value.empty)
+            ],
             show=None,
             of_second=False,
             occurrences=[],
@@ -167,9 +179,11 @@ def occurrences(proof: Proof, selection: Selection) -> list[Occurrence]:
 
 def _numbers(name: str, value: Evidence) -> Numbers:
     if isinstance(value, pd.DataFrame):
-        return Numbers(label=name.replace("_", " "), text="", table=table_view(value))
+        no_steps = "step" in value and (value["step"] == NO_STEP).all()
+        table = table_view(value.drop(columns="step") if no_steps else value)
+        return Numbers(label=name.replace("_", " "), text="", table=table)
     what, _, unit = name.rpartition("_")
     if not what or unit not in _UNITS:
         return Numbers(label=name.replace("_", " "), text=format_cell(value), table=None)
-    text = f"{format_cell(value)} {_UNITS[unit]}"
-    return Numbers(label=what.replace("_", " "), text=text, table=None)
+    label = _GAINS.get(name, what.replace("_", " "))
+    return Numbers(label=label, text=f"{format_cell(value)} {_UNITS[unit]}", table=None)

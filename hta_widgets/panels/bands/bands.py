@@ -385,7 +385,10 @@ def together(found: Diagnosis, unticked: Collection[int]) -> str:
 
 
 def bands_of(found: Diagnosis, selection: Selection) -> Bands:
-    """Assemble the bands, from the diagnosis of all ranks of the job."""
+    """Assemble the bands, from the diagnosis of all ranks of the job.
+
+    The largest kernels make room while a finding is shown: its proof was below the screen.
+    """
     rows = shown_rows(found, selection)
     job = found.job
     few = not job.too_many_to_hold(selection.ranks)
@@ -399,7 +402,7 @@ def bands_of(found: Diagnosis, selection: Selection) -> Bands:
         findings=rows or on_cpu,
         replayed=tickable(found),
         to_try=rows_to_try(found, selection) if few else [],
-        kernels=job.remember(gpu_bound, found) if few else None,
+        kernels=job.remember(gpu_bound, found) if few and selection.finding is None else None,
         notices=_notices(found),
         budget=budget_band(found, selection, rows),
         detail=_detail(job, selection) if few else None,

@@ -35,6 +35,7 @@ from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.notices import (
     behind_cut_notices,
     last_step_notices,
+    late_begin_notices,
     longest_set_up,
     longest_unrecorded_ns,
     not_counted_notices,
@@ -229,6 +230,7 @@ def _diagnosed(
         unexplained=(
             *((*further, *context.not_explained, *slow) if findings else ()),
             *not_counted_notices(context),
+            *late_begin_notices(context),
             *last_step_notices(context, kept, of_few=True),
         ),
         fine=what_is_fine(context) if findings else "",

@@ -253,7 +253,7 @@ def late_begin_notices(context: Context) -> Iterator[str]:
         yield (
             f"ranks start step {steps.numbers[0]}, the first one recorded, up to "
             f"{duration(apart_ns)} apart, rank {ranks[last]} last: the others wait for it in "
-            "communication, and what it did before is not recorded"
+            "communication, and what it did before is not recorded: record the step before, too"
         )
 
 

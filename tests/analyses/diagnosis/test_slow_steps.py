@@ -202,10 +202,13 @@ def late(made):
 
 
 def test_a_rank_that_begins_late_is_said(tmp_path):
-    (said,) = late(diagnosed(tmp_path, *begin(1_000)))
+    made = diagnosed(tmp_path, *begin(1_000))
+    (said,) = late(made)
+    assert said in made.unexplained
     assert said == (
         "ranks start step 0, the first one recorded, up to 1 ms apart, rank 1 last: the others "
-        "wait for it in communication, and what it did before is not recorded"
+        "wait for it in communication, and what it did before is not recorded: record the step "
+        "before, too"
     )
 
 

@@ -311,10 +311,12 @@ def kernels_in(rank: Rank, selection: TimeSelection | None, fits: Fits) -> GpuWo
     return work.take(np.flatnonzero(work.named(fits) & np.isin(work.rows, parts.rows)))
 
 
-def labels_in_job(job: Job, ranks: Sequence[int], names: Sequence[str]) -> list[str]:
+def labels_in_job(
+    job: Job, ranks: Sequence[int], names: Sequence[str], width: int = 48
+) -> list[str]:
     """Label kernels by their names: alike in sentences, tables and charts of the same ranks."""
     every = dict.fromkeys(chain.from_iterable(job.reduce(_names_in_use, ranks).values()))
-    return distinct_labels(names, among=every)
+    return distinct_labels(names, width, among=every)
 
 
 def _names_in_use(rank: Rank) -> tuple[str, ...]:

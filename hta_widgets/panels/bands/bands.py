@@ -23,13 +23,14 @@ from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis, diagnosis
 from hta_widgets.diagnosis.budget_table import budget
 from hta_widgets.diagnosis.cpu_work import COLLECTIVES, OPERATORS, RANGES
 from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU
+from hta_widgets.diagnosis.gpu_bound import labels_in_job
 from hta_widgets.diagnosis.replay.critical_path import PRECEDING, UNEXPLAINED
 from hta_widgets.diagnosis.report import report
 from hta_widgets.figures.diagnosis import budget_title, step_budget
 from hta_widgets.figures.svg.picture import svg
 from hta_widgets.names.shorten import cut_in_the_middle
 from hta_widgets.panels.bands.budget import APART, budget_band
-from hta_widgets.panels.bands.detail import calls_on_cpu, detail_of
+from hta_widgets.panels.bands.detail import LONGEST_NAME, calls_on_cpu, detail_of
 from hta_widgets.panels.bands.events import count_events, selected_events
 from hta_widgets.panels.bands.gpu_bound import gpu_bound
 from hta_widgets.panels.bands.messages import Bands, Detail, Fact
@@ -435,13 +436,15 @@ def _detail(job: Job, selection: Selection) -> Detail | None:
     if not selection.kernel and len(selection.operators) != 1:
         return None
     events = selected_events(job, selection, in_window=False)
-    names = job.reduce(_operators_of_captures, job.select_ranks(selection.ranks)).values()
-    captured = frozenset().union(*names)
+    ranks = job.select_ranks(selection.ranks)
+    captured = frozenset().union(*job.reduce(_operators_of_captures, ranks).values())
+    name = selection.kernel or selection.operators[0]
+    (label,) = labels_in_job(job, ranks, [name], LONGEST_NAME)
     on_cpu = calls_on_cpu(job, selection) if events.empty and selection.operators else []
     more = [*on_cpu, *launch_of(job, selection.kernel, events)]
     words = words_of(job)
     facts = [Fact(label=words(each["label"]), text=words(each["text"])) for each in more]
-    return detail_of(events, selection, facts, captured, of_gpus=job.has_gpu_work())
+    return detail_of(events, selection, label, facts, captured, of_gpus=job.has_gpu_work())
 
 
 def _operators_of_captures(rank: Rank) -> frozenset[str]:

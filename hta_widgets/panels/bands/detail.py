@@ -10,7 +10,6 @@ import pandas as pd
 
 from hta_widgets.analyses.operators import operators
 from hta_widgets.arrays import Int64Array
-from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.bands.messages import Detail, Fact, RankBar
 from hta_widgets.panels.base.selection import Selection
@@ -20,13 +19,14 @@ from hta_widgets.trace.model.kernels import type_words
 
 MOST_BARS: Final = 64
 
-_LONGEST_NAME: Final = 96
+LONGEST_NAME: Final = 96
 """Maximum characters of the label; template symbols can have thousands."""
 
 
 def detail_of(
     events: pd.DataFrame,
     selection: Selection,
+    label: str,
     more: Sequence[Fact] = (),
     captured: Collection[str] = (),
     *,
@@ -34,7 +34,8 @@ def detail_of(
 ) -> Detail:
     """Describe the selected kernel, or else the selected operator.
 
-    `events` are the `selected_events`, ignoring the window. `more` says how the kernel is launched,
+    `events` are the `selected_events`, ignoring the window. `label` names it as the other parts of
+    the page do. `more` says how the kernel is launched,
     or gives the CPU time of the operator; `captured` are operators known from graph captures.
     """
     kind = "kernel" if selection.kernel else "operator"
@@ -51,7 +52,7 @@ def detail_of(
     return Detail(
         kind=kind,
         name=name,
-        label=distinct_labels([name], _LONGEST_NAME)[0],
+        label=label,
         about=_about(kind, events, selection, captured) if of_gpus else "",
         facts=[*_in_window(events, selection.window_ns), *_facts(events), *more],
         bars=bars,

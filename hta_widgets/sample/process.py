@@ -13,7 +13,6 @@ from hta_widgets.sample.kernels import CALLS, GpuWork
 from hta_widgets.sample.memory import Tensors
 from hta_widgets.sample.operators import Op
 from hta_widgets.sample.recorder import Recorder
-from hta_widgets.sample.recording import STEP_PREFIX, Wait, cpu_wait
 
 FIRST_MOMENT_NS = 1_365_627_862_757_064
 COMPUTE_STREAM = 7
@@ -125,7 +124,7 @@ class Process:
     def profiler_step(self, number: int, step: int) -> Iterator[None]:
         """Record a step; ``step`` counts from 0."""
         self.step = step
-        with self.annotation(f"{STEP_PREFIX}{number}"):
+        with self.annotation(f"ProfilerStep#{number}"):
             yield
 
     @contextmanager
@@ -205,10 +204,8 @@ class Process:
 
     def order_streams(self, first: int, then: int) -> None:
         """Make a stream wait for the work now on another one (record and wait for an event)."""
-        record = self.call("cudaEventRecord")
-        start_ns = self.now_ns
-        correlation = self.call("cudaStreamWaitEvent")
-        self._record_wait(Wait("Stream Wait Event", then, first, record), start_ns, correlation)
+        self.call("cudaEventRecord")
+        self.call("cudaStreamWaitEvent")
         self.stream(then).wait_for(self.stream(first))
 
     def synchronize(self, name: str, streams: Sequence[int]) -> Program:
@@ -218,13 +215,7 @@ class Process:
         for stream in awaited:
             yield from stream.unsettled
         last_ns = max(stream.end_ns for stream in awaited)
-        start_ns = self.now_ns
-        correlation = self.call(name, until_ns=last_ns + latency_ns)
-        self._record_wait(cpu_wait(name, streams[0]), start_ns, correlation)
-
-    def _record_wait(self, wait: Wait | None, start_ns: int, correlation: int) -> None:
-        if wait:
-            self.recorder.sync(wait, self.tid, (start_ns + 1, self.now_ns), correlation)
+        self.call(name, until_ns=last_ns + latency_ns)
 
     def _member(self, part: Communication, issued_ns: int) -> Execution:
         return Execution(issued_ns, self._transfer_ns(part), self._meetings.join(self.rank, part))

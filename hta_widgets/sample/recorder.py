@@ -18,7 +18,7 @@ from hta_widgets.sample.kineto_file import (
     instant_event,
 )
 from hta_widgets.sample.operators import Op
-from hta_widgets.sample.recording import Clock, Recording, Wait
+from hta_widgets.sample.recording import Clock, Recording
 
 
 @dataclass
@@ -84,9 +84,7 @@ class Recorder:
     def end(self, end_ns: int) -> OpenEvent:
         """Close the innermost event; parents come before children in the file."""
         event = self._open.pop()
-        is_written = self.recording.writes(event.category, event.name)
-        text = self._text(event, end_ns) if is_written else ""
-        entries = is_written * (1 + (event.flow is not None))
+        text, entries = self._text(event, end_ns), 1 + (event.flow is not None)
         if event.slot is None:
             self._sink.write(Section.OPERATORS, text, entries)
         else:
@@ -97,9 +95,8 @@ class Recorder:
                 self._sink.write(Section.OPERATORS, "".join(self._pending), self._pending_entries)
                 self._pending.clear()
                 self._pending_entries = 0
-        if is_written:
-            for stream, work in event.gpu_work.items():
-                self._record_shadow(event, stream, work)
+        for stream, work in event.gpu_work.items():
+            self._record_shadow(event, stream, work)
         return event
 
     def call(self, call: CudaCall, tid: int, span_ns: Span, correlation: int) -> None:
@@ -138,28 +135,6 @@ class Recorder:
         for event in self._open:
             if event.category == "user_annotation" and event.tid == tid:
                 event.gpu_work.setdefault(stream, [execution])[1:] = [execution]
-
-    def sync(self, wait: Wait, tid: int, span_ns: Span, correlation: int) -> None:
-        """Write what a call made a stream or the CPU wait for."""
-        if not self.recording.synchronization:
-            return
-        fields = f'"cuda_sync_kind": "{wait.kind}",      '
-        if wait.record:
-            fields += (
-                f'"wait_on_stream": {wait.on_stream},      '
-                f'"wait_on_cuda_event_record_corr_id": {wait.record},      '
-                f'"wait_on_cuda_event_id": {wait.on_stream},      '
-            )
-        args = (
-            f'{self._external_id_arg()}{fields}"stream": {wait.stream}, '
-            f'"correlation": {correlation},      "device": {self.device}, "context": 1'
-        )
-        row = (self.device, wait.stream)
-        moment = self.clock.read(span_ns[0])
-        text = flow_event("s", "ac2g", correlation, (self.pid, tid), moment)
-        text += self._complete("cuda_sync", wait.kind, row, span_ns, args)
-        text += flow_event("f", "ac2g", correlation, row, moment)
-        self._defer((), lambda: (text, 3))
 
     def inputs_of(self, op: Op) -> str:
         """Write the fields of an operator's inputs, if shapes are recorded."""
@@ -239,7 +214,5 @@ class Recorder:
         return complete_event(category, name, row, (read(start_ns), read(end_ns)), args)
 
     def _external_id_arg(self) -> str:
-        if not self.recording.operators:
-            return ""
         innermost = next((e for e in reversed(self._open) if e.category == "cpu_op"), None)
         return f'"External id": {innermost.external_id},      ' if innermost else ""

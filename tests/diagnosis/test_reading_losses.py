@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from hta_widgets import diagnose
-from hta_widgets.sample.recording import Recording
 from tests.simulator.communication import Network
 from tests.simulator.decoder import Decoder
-from tests.simulator.plan import Plan
+from tests.simulator.plan import Plan, PlannedRecording
 from tests.simulator.simulation import write_plan
 
 SHORT_STEPS = Plan(
@@ -23,7 +22,7 @@ SHORT_STEPS = Plan(
     tokens=3_072,
     decoder=Decoder(hidden=1_024, vocabulary=8_192, fused_activation=True),
     network=Network(400),
-    recording=Recording(steps=False),
+    recording=PlannedRecording(steps=False),
 )
 
 

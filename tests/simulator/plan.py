@@ -6,14 +6,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
+from hta_widgets.sample import Recording
 from hta_widgets.sample.communication import Communication, Group
 from hta_widgets.sample.kernels import GpuWork
-from hta_widgets.sample.recording import Clock, Recording
+from hta_widgets.sample.recording import Clock
 from tests.simulator.communication import Network
 from tests.simulator.decoder import Decoder
 
 Layout = Literal["data_parallel", "sharded", "pipeline", "experts", "decode"]
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
+
+
+@dataclass(frozen=True)
+class PlannedRecording(Recording):
+    """What the profiler of a planned job writes."""
+
+    operators: bool = True
+    """Operators; without them, kernels have no collective fields either."""
+    annotations: bool = True
+    """``record_function`` blocks, steps included."""
+    steps: bool = True
+    """``ProfilerStep#N``."""
+    synchronization: bool = False
+    """What streams and the CPU wait for (``enable_cuda_sync_events``)."""
+
+    def writes(self, category: str, name: str) -> bool:
+        """Whether the profiler writes a CPU event."""
+        if category == "user_annotation":
+            return self.annotations and (self.steps or not name.startswith("ProfilerStep#"))
+        return self.operators
 
 
 @dataclass(frozen=True)
@@ -107,7 +128,7 @@ class Plan:
     disturbed_network: Network | None = None
     disturbed_steps: tuple[int, ...] = ()
 
-    recording: Recording = field(default_factory=Recording)
+    recording: PlannedRecording = field(default_factory=PlannedRecording)
     recorded_ranks: tuple[int, ...] | None = None
     clocks: Mapping[int, Clock] = field(default_factory=dict)
 

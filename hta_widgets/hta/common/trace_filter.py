@@ -5,7 +5,6 @@ No filter changes the frame, and a result without rows keeps the columns.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Final
@@ -40,10 +39,9 @@ _WAITS: Final = ("Event Sync", "Context Sync")
 """Names of GPU synchronisations that have no stream."""
 
 
-class Filter(ABC):
+class Filter:
     """A function from a frame to some of its rows."""
 
-    @abstractmethod
     def __call__(
         self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
     ) -> pd.DataFrame:
@@ -55,21 +53,21 @@ class Filter(ABC):
         symbol_table : TraceSymbolTable, optional
             Symbol table of the trace, for frames without the column ``s_name``.
         """
+        return self._rows(df, symbol_table)
+
+    def _rows(self, df: pd.DataFrame, symbols: TraceSymbolTable | None) -> pd.DataFrame:
+        raise NotImplementedError
 
 
 class _ValuesFilter(Filter):
-    """Rows that have one of the given numbers in a column."""
+    """Rows that have one of the given numbers in a column; all rows without such a column."""
 
     column = ""
 
     def __init__(self, numbers: int | Iterable[int]) -> None:
         self.numbers = _numbers(numbers)
 
-    def __call__(
-        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
-    ) -> pd.DataFrame:
-        """Return the rows; all of them if the frame has no such column."""
-        del symbol_table
+    def _rows(self, df: pd.DataFrame, _: TraceSymbolTable | None) -> pd.DataFrame:
         return df[df[self.column].isin(self.numbers)] if self.column in df.columns else df
 
 
@@ -86,16 +84,12 @@ class RankFilter(_ValuesFilter):
 
 
 class IterationIndexFilter(Filter):
-    """Rows in the first, second, … ProfilerStep of the frame, counted from 0."""
+    """Rows in the first, second, … ProfilerStep, counted from 0; all rows without steps."""
 
     def __init__(self, iteration_index: int | Iterable[int]) -> None:
         self.iteration_index = _numbers(iteration_index)
 
-    def __call__(
-        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
-    ) -> pd.DataFrame:
-        """Return the rows; all of them if the frame has no steps."""
-        del symbol_table
+    def _rows(self, df: pd.DataFrame, _: TraceSymbolTable | None) -> pd.DataFrame:
         if "iteration" not in df.columns:
             return df
         steps = sorted(step for step in df["iteration"].unique().tolist() if step >= 0)
@@ -128,11 +122,7 @@ class TimeRangeFilter(Filter):
             msg = f"time_range must start before it ends, got {time_range!r}"
             raise ParameterError(msg)
 
-    def __call__(
-        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
-    ) -> pd.DataFrame:
-        """Return the rows."""
-        del symbol_table
+    def _rows(self, df: pd.DataFrame, _: TraceSymbolTable | None) -> pd.DataFrame:
         return df[(df["ts"] >= self.time_start) & (df["ts"] + df["dur"] <= self.time_end)]
 
 
@@ -158,11 +148,8 @@ class NameFilter(Filter):
         self.symbol_table = symbol_table
         self.name_column = name_column
 
-    def __call__(
-        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
-    ) -> pd.DataFrame:
-        """Return the rows."""
-        symbols = symbol_table or self.symbol_table
+    def _rows(self, df: pd.DataFrame, symbols: TraceSymbolTable | None) -> pd.DataFrame:
+        symbols = symbols or self.symbol_table
         if symbols is not None and self.name_column is None and df["name"].dtype.kind == "i":
             index = symbols.get_sym_index_series()
             return df[df["name"].isin(index[index.index.str.match(self.name_pattern)])]
@@ -180,11 +167,7 @@ class NameIdColumnFilter(NameFilter):
 class NameStringColumnFilter(NameFilter):
     """`NameFilter` by the texts in ``s_name``."""
 
-    def __call__(
-        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
-    ) -> pd.DataFrame:
-        """Return the rows."""
-        del symbol_table
+    def _rows(self, df: pd.DataFrame, _: TraceSymbolTable | None) -> pd.DataFrame:
         return NameFilter(self.name_pattern, name_column=self.name_column)(df)
 
 
@@ -194,11 +177,7 @@ class QueryFilter(Filter):
     def __init__(self, query_str: str) -> None:
         self.filter_query = query_str
 
-    def __call__(
-        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
-    ) -> pd.DataFrame:
-        """Return the rows."""
-        del symbol_table
+    def _rows(self, df: pd.DataFrame, _: TraceSymbolTable | None) -> pd.DataFrame:
         return df.query(self.filter_query)
 
 
@@ -209,21 +188,15 @@ ZeroDurationFilter: Final = QueryFilter("dur > 0")
 class GPUKernelFilter(Filter):
     """What runs on the GPU: kernels, copies, memsets and synchronisations."""
 
-    def __call__(
-        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
-    ) -> pd.DataFrame:
-        """Return the rows."""
-        return df[_on_gpu(df, symbol_table)]
+    def _rows(self, df: pd.DataFrame, symbols: TraceSymbolTable | None) -> pd.DataFrame:
+        return df[_on_gpu(df, symbols)]
 
 
 class CPUOperatorFilter(Filter):
     """Everything that `GPUKernelFilter` leaves out."""
 
-    def __call__(
-        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
-    ) -> pd.DataFrame:
-        """Return the rows."""
-        return df[~_on_gpu(df, symbol_table)]
+    def _rows(self, df: pd.DataFrame, symbols: TraceSymbolTable | None) -> pd.DataFrame:
+        return df[~_on_gpu(df, symbols)]
 
 
 class CompositeFilter(Filter):
@@ -242,12 +215,9 @@ class CompositeFilter(Filter):
             raise ParameterError(msg)
         self.filters = list(filters)
 
-    def __call__(
-        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
-    ) -> pd.DataFrame:
-        """Return the rows that pass all filters."""
+    def _rows(self, df: pd.DataFrame, symbols: TraceSymbolTable | None) -> pd.DataFrame:
         for each in self.filters:
-            df = each(df, symbol_table)
+            df = each(df, symbols)
         return df
 
 
@@ -258,11 +228,8 @@ class MemCopyEventFilter(Filter):
         self.memory_copy_type = memory_copy_type
         self.symbol_table = symbol_table
 
-    def __call__(
-        self, df: pd.DataFrame, symbol_table: TraceSymbolTable | None = None
-    ) -> pd.DataFrame:
-        """Return the rows."""
-        symbols = symbol_table or self.symbol_table
+    def _rows(self, df: pd.DataFrame, symbols: TraceSymbolTable | None) -> pd.DataFrame:
+        symbols = symbols or self.symbol_table
         wanted = {"name": self.memory_copy_type, "cat": CATEGORIES[Kind.MEMCPY]}
         for column, text in wanted.items():
             df = df[_equal(df, column, (text,), symbols)]

@@ -312,7 +312,7 @@ def _forks(texts: Sequence[str]) -> list[list[int]]:
         k<512, int>     forks at 7, and at min(7, 2) = 2
     """
     order = sorted(range(len(texts)), key=texts.__getitem__)
-    shared = [_in_common(texts[one], texts[other]) for one, other in pairwise(order)]
+    shared = [in_common(texts[one], texts[other]) for one, other in pairwise(order)]
     forks: list[list[int]] = [[] for _ in texts]
     for place, index in enumerate(order):
         after, before = shared[place:], shared[:place][::-1]
@@ -324,8 +324,8 @@ def _first_word(text: str) -> str:
     return next(iter(_WORDS.findall(text)), "")
 
 
-def _in_common(one: str, other: str) -> int:
-    """Return the length of the common prefix of two texts."""
+def in_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many characters, or other items, two sequences share at their start."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from hta_widgets.names.shorten import in_common
 from hta_widgets.sample.kineto_file import Span
 from hta_widgets.sample.recorder import Recorder
 
@@ -37,7 +38,7 @@ class Frames:
         if not self._recorder.recording.stacks:
             return
         start_ns, end_ns = span_ns
-        same = _common(tuple(frame.name for frame in self._open), stack)
+        same = in_common([frame.name for frame in self._open], stack)
         returns, calls = len(self._open) - same, stack[same:]
         changes = returns + len(calls) + 1
         for place in range(1, returns + 1):
@@ -63,16 +64,6 @@ class Frames:
         self._recorder.python(
             frame.name, self._tid, (frame.start_ns, end_ns), (frame.number, frame.caller), module
         )
-
-
-def _common(first: Stack, second: Stack) -> int:
-    """Return how many outermost functions two stacks share."""
-    count = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
 
 
 PROGRAM: Stack = ("train.py(118): <module>", "train.py(94): main")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +22,7 @@ from hta_widgets.diagnosis.change.baseline import (
 )
 from hta_widgets.diagnosis.change.summary import Summary
 from hta_widgets.errors import HtaWidgetsError, reason
+from hta_widgets.names.shorten import in_common
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.updates import locked
 from hta_widgets.quantities import counted, data_size
@@ -77,15 +77,11 @@ def offers(job: Job) -> list[Offer]:
 
     def order(found: tuple[float, Offer]) -> tuple[int, float, str]:
         changed, offer = found
-        return -max((_alike(name, offer.label) for name in own), default=0), -changed, offer.label
+        alike = max((in_common(name, offer.label) for name in own), default=0)
+        return -alike, -changed, offer.label
 
     found = sorted(_beside(job), key=order)
     return [*cycles, *(offer for _, offer in found[:MOST_OFFERED])]
-
-
-def _alike(one: str, other: str) -> int:
-    """Length of the common prefix of two names."""
-    return sum(1 for _ in takewhile(lambda each: each[0] == each[1], zip(one, other, strict=False)))
 
 
 def _own_files(job: Job) -> set[Path]:

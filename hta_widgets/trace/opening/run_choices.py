@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from hta_widgets.errors import RankError
+from hta_widgets.names.shorten import in_common
 from hta_widgets.quantities import named_numbers, some_of
 from hta_widgets.terminal import printable
 from hta_widgets.trace.opening.runs import Recording, Run
@@ -177,5 +178,4 @@ def _pattern(folder: str, paths: Sequence[str]) -> str:
 def _common_start(texts: Sequence[str]) -> str:
     """The start that all texts share."""
     first, last = min(texts), max(texts)
-    pairs = enumerate(zip(first, last, strict=False))
-    return first[: next((place for place, (one, other) in pairs if one != other), len(first))]
+    return first[: in_common(first, last)]

@@ -20,7 +20,7 @@ from hta_widgets.trace.loaders.formats import FORMATS
 from hta_widgets.trace.loaders.kineto.format import KINETO, starts_as_trace
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.loaders.nsys.format import NSYS, RECORDINGS, refuse_recording
-from hta_widgets.trace.loaders.xplane import refuse_named_xplane
+from hta_widgets.trace.loaders.xplane import refuse_xplane
 from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, format_of
 from hta_widgets.trace.ranks.source import RankSource
 from hta_widgets.trace.remote.copies import (
@@ -144,7 +144,7 @@ def _fetch(url: str, *, progress: bool) -> FetchedUrl:
     copy = copy_path(url)
     with urls_in_errors({copy: _display_name(url)}):
         refuse_recording(copy)
-        refuse_named_xplane(copy)
+        refuse_xplane(copy)
     remote = RemoteFiles(url)
     root = remote.root()
     if root.is_folder:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hta_widgets.figures.base.drawing import Drawing
     from hta_widgets.hta_tables import results as tables
     from hta_widgets.hta_trace.critical_path import CPGraph
+    from hta_widgets.trace.cache.derived_columns import Columns
 
     Identify = Callable[[pd.DataFrame, Sequence[str], int, bool], pd.Series]
 else:  # opening a trace needs none of these
@@ -646,12 +647,9 @@ class TraceAnalysis:
             the position in the file of the launch or of the operation that starts. If a rank has
             several devices: by device first, with a column ``device``.
         """
-        from hta_widgets.analyses.queue_length import queue_changes
+        from hta_widgets.analyses.queue_length import aligned_changes
 
-        chosen = self._ranks_or_first(ranks)
-        return tables.queue_length_time_series(
-            {rank: queue_changes(self.job, rank) for rank in chosen}
-        )
+        return tables.queue_length_time_series(self._of_each(aligned_changes, ranks))
 
     def get_queue_length_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
         """Statistics of the queue length of each stream, over its changes.
@@ -689,12 +687,9 @@ class TraceAnalysis:
             (µs), ``pid``, ``name`` (``Memcpy HtoD``, ``Memset``, …), ``memory_bw_gbps`` (GB/s from
             then on, over all streams and devices).
         """
-        from hta_widgets.analyses.memory_bandwidth import bandwidth_changes
+        from hta_widgets.analyses.memory_bandwidth import aligned_bandwidth
 
-        chosen = self._ranks_or_first(ranks)
-        return tables.memory_bw_time_series(
-            {rank: bandwidth_changes(self.job, rank) for rank in chosen}
-        )
+        return tables.memory_bw_time_series(self._of_each(aligned_bandwidth, ranks))
 
     def get_memory_bw_summary(self, ranks: Iterable[int] | None = None) -> pd.DataFrame | None:
         """Statistics of the bandwidth of copies and memsets, over its changes to more than 0.
@@ -1000,6 +995,13 @@ class TraceAnalysis:
         """Without ranks, HTA takes rank 0, and this class the first available rank."""
         chosen = whole_numbers("ranks", ranks)
         return self.job.select_ranks(chosen or self.job.ranks[:1])
+
+    def _of_each(
+        self, changes: Callable[[Rank, int], Columns], ranks: Iterable[int] | None
+    ) -> dict[int, Columns]:
+        """Changes on the aligned clock of each rank."""
+        chosen = self._ranks_or_first(ranks)
+        return {rank: changes(self.job.rank(rank), self.job.offset_ns(rank)) for rank in chosen}
 
     def _steps_among(self, asked: Iterable[int] | None) -> list[int]:
         """The requested steps, which must be analysed ones."""

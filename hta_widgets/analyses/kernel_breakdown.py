@@ -68,23 +68,6 @@ def totals_over_ranks(every_kernel: pd.DataFrame) -> dict[tuple[str, str], Kerne
     return totals
 
 
-def kernel_breakdown_finding(
-    types: pd.DataFrame,
-    every_kernel: pd.DataFrame,
-    times: Iterable[GpuTime],
-    *,
-    names: Collection[str],
-    place: str,
-) -> str:
-    """Say which type and which kernel take the most time on all GPUs.
-
-    Without the ``names`` of all kernels of the job, none is named. `place` says where they ran,
-    such as ``on the selected ranks``.
-    """
-    top = _kernel_finding(every_kernel, names) if names and not types.empty else ""
-    return f"{_type_finding(types, every_kernel, place)}{top}{_over_steps(times)}"
-
-
 def _type_finding(types: pd.DataFrame, every_kernel: pd.DataFrame, place: str) -> str:
     if every_kernel.empty:
         return f"No kernels were recorded {place}."
@@ -245,18 +228,18 @@ def kernel_breakdown(
     times = [each.time_by_combination for each in of_ranks]
     table = _time_by_type(np.stack(times).sum(axis=0), include_memory=include_memory_kernels)
     names = tuple(dict.fromkeys(name for each in of_ranks for name in each.names))
+    is_any_named = names and not lacking and not table.empty
+    said = (
+        _type_finding(table, every_kernel, place_of(selection)),
+        _kernel_finding(every_kernel, names) if is_any_named else "",
+        _over_steps([time for each in of_ranks for time in each.gpu_times]),
+    )
     return KernelBreakdown(
         types=table,
         kernels=_table(_folded(statistics, top)),
         every_kernel=every_kernel,
         names=names,
-        finding=kernel_breakdown_finding(
-            table,
-            every_kernel,
-            [time for each in of_ranks for time in each.gpu_times],
-            names=() if lacking else names,
-            place=place_of(selection),
-        ),
+        finding="".join(said),
         notices=(*job.notices_for(chosen), *lacking),
     )
 

@@ -98,11 +98,6 @@ def transfers_of(rank: Rank) -> Transfers:
     return Transfers(work, by_code[number], names, duration_ns, transferred, gb_per_s)
 
 
-def bandwidth_changes(job: Job, rank: int) -> Columns:
-    """Columns of `MemoryBandwidth.changes` of one rank: shared and read-only."""
-    return aligned_bandwidth(job.rank(rank), job.offset_ns(rank))
-
-
 def kinds_of_transfers(rank: Rank) -> tuple[str, ...]:
     """Names of the kinds of copies and memsets of one rank, sorted."""
     return transfers_of(rank).names

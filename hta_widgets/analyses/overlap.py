@@ -9,7 +9,7 @@ import pandas as pd
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.selection import TimeSelection, place_of, selected_work
-from hta_widgets.intervals import Intervals, time_of_both
+from hta_widgets.intervals import time_of_both
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.kernels import KernelType
@@ -83,7 +83,7 @@ def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:
     computation = work.busy_by_type[KernelType.COMPUTATION]
     overlap_ns = time_of_both(communication, computation)
     graphs = work.busy_by_type[KernelType.CUDA_GRAPH]
-    beside_graph_ns = _time_beside(communication, graphs, computation)
+    beside_graph_ns = ((communication & graphs) - computation).length if len(graphs) else 0
     return {
         "rank": rank,
         "device": device,
@@ -94,11 +94,6 @@ def _row(rank: int, device: int, work: GpuWork) -> dict[str, int]:
         "beside_graph_ns": beside_graph_ns,
         "exposed_communication_ns": communication.length - overlap_ns - beside_graph_ns,
     }
-
-
-def _time_beside(communication: Intervals, graphs: Intervals, computation: Intervals) -> int:
-    """Time (ns) of communication while graphs run and no computation does."""
-    return ((communication & graphs) - computation).length if len(graphs) else 0
 
 
 def _overlap_finding(table: pd.DataFrame, place: str) -> str:

@@ -67,11 +67,6 @@ _STREAMS = {
 """Columns of `QueueLength.streams` and their types."""
 
 
-def queue_changes(job: Job, rank: int) -> Columns:
-    """Columns of `QueueLength.changes` of one rank: shared, read-only, without parameters."""
-    return aligned_changes(job.rank(rank), job.offset_ns(rank))
-
-
 @asked_once
 def aligned_changes(rank: Rank, offset_ns: int) -> Columns:
     """Columns of the changes of a rank, its times shifted by an offset (ns)."""

@@ -60,7 +60,7 @@ from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
-_TELLING = KindSet((Kind.CPU_OP, Kind.PYTHON))
+_TELLING = KindSet((Kind.CPU_OP, Kind.PYTHON))  # they show what the host does
 
 HOST_GAPS: Final = (
     "gap_profiler",
@@ -198,11 +198,6 @@ def first_batches(rank: Rank) -> Mask:
     is_first = calls.start_ns[started] == calls.start_ns[fetches].min()
     found[started] = is_first & (started.size == 1)
     return calls.forest.at_or_below(found)
-
-
-def telling_calls(rank: Rank) -> Mask:
-    """Operators and frames, which show what the host does."""
-    return _TELLING.among(calls_of(rank).kind)
 
 
 def _computing(rank: Rank, calls: Calls) -> Mask:
@@ -480,7 +475,7 @@ class _Division:
         inside &= ~waits
         count = self.gaps.device.size
         whole_ns = _sums_of(length_ns, inside, gap, count)
-        telling = inside & self._is_inside(telling_calls(self.rank))
+        telling = inside & self._is_inside(_TELLING.among(self.calls.kind))
         telling &= ~self._is_inside(self.calls.named(_trains))
         prepared_ns = _sums_of(length_ns, telling, gap, count)
         is_prepared = prepared_ns > BATCH_IN_CALLS * whole_ns

@@ -21,7 +21,6 @@ from hta_widgets.analyses.clocks.alignment import (
     coincides,
     components_of,
     judge,
-    of_component,
     residuals,
     teams_of,
 )
@@ -169,7 +168,7 @@ def job_clocks(job: Job) -> JobClocks:
     judged = tuple(
         judge(shared, alignment, recorded) if shared else None
         for number in range(int(components.max(initial=-1)) + 1)
-        for shared in [of_component(teams, components, number)]
+        for shared in [[team for team in teams if components[team.places[0]] == number]]
     )
     is_aligned = np.array([each is not None and each.state == ALIGNED for each in judged])
     used = _chosen(alignment, recorded, is_aligned[components])

@@ -357,11 +357,6 @@ def coincides(team: Team, apart: Float64Array) -> bool:
     return float(np.median(np.abs(apart))) <= max(APART_NS, APART_SHARE * length_ns)
 
 
-def of_component(teams: Sequence[Team], components: Int64Array, number: int) -> list[Team]:
-    """Teams of the ranks of one component."""
-    return [team for team in teams if components[team.places[0]] == number]
-
-
 def _median(values: Sequence[Times | Float64Array]) -> float:
     every = np.concatenate([np.zeros(0), *values])
     return float(np.median(every)) if every.size else 0.0

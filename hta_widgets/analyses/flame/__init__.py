@@ -206,7 +206,7 @@ def _nodes(
 
 def _collapsed(rank: Rank, weight: Weight, selection: TimeSelection | None) -> str:
     tree = weighted_tree(rank, weight, "merged", selection)
-    texts = [_in_one_line(name) for name in tree.names]
+    texts = [" ".join(name.replace(";", ",").split()) for name in tree.names]
     paths: list[str] = []
     lines: list[str] = []
     columns = (tree.parent.tolist(), tree.name.tolist(), tree.own_ns.tolist())
@@ -215,11 +215,6 @@ def _collapsed(rank: Rank, weight: Weight, selection: TimeSelection | None) -> s
         if own_ns:
             lines.append(f"{paths[-1]} {own_ns}")
     return "\n".join(sorted(lines)) + "\n" * bool(lines)
-
-
-def _in_one_line(name: str) -> str:
-    """A name without the characters that separate names and lines."""
-    return " ".join(name.replace(";", ",").split())
 
 
 def folded(tree: CallTree, order: Order, root: Sequence[str]) -> pd.DataFrame:

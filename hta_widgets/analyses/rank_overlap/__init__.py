@@ -22,9 +22,9 @@ from hta_widgets.analyses.rank_overlap.lanes import (
 )
 from hta_widgets.analyses.rank_overlap.outlier_rules import FEWEST, Z_OUTLIER, largest_z
 from hta_widgets.analyses.rank_overlap.outliers import (
+    NO_NODE,
     SHARES,
     TIMES,
-    node_number,
     nodes_among,
     outliers_among,
 )
@@ -37,6 +37,7 @@ from hta_widgets.quantities import number
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.notices import Notice
+from hta_widgets.trace.opening.rank_numbers import node_in_name
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -168,7 +169,8 @@ def _lanes_table(job: Job, source: Lanes, common: tuple[int, int] | None) -> pd.
     names = ["rank", "device", "stream", "kernels", "start_ns", "end_ns"]
     table = pd.DataFrame(np.array(numbers, dtype=np.int64), columns=names)
     table.insert(3, "label", labels)
-    table.insert(4, "node", [node_number(label) for label in labels])
+    nodes = map(node_in_name, labels)
+    table.insert(4, "node", [NO_NODE if each is None else each for each in nodes])
     has_kernels = table["kernels"] > 0
     for place, edge in enumerate(["start_ns", "end_ns"]):
         aligned = (table[edge] + source.offset_ns).where(has_kernels, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,8 +35,6 @@ NO_NODE = -1
 FLOOR = 0.01
 """Deviations below this share of the median, or of the lane's span, are too small to matter."""
 
-_NODE = re.compile(r"node[_-]?(\d{1,9})(?!\d)", re.IGNORECASE)
-
 _KEYS = ["rank", "device", "stream", "label", "node"]
 _OUTLIER_COLUMNS = (
     *("column", *_KEYS, "value", "median", "mean", "direction", "compared", "largest_z"),
@@ -46,18 +43,6 @@ _OUTLIER_COLUMNS = (
 )
 _Grids = dict[str, NDArray[np.generic]]
 """Arrays with one row per lane or node and one column per compared column."""
-
-
-def node_number(label: str) -> int:
-    """Number of the node that a file is named after, the last one if there are several.
-
-    Examples
-    --------
-    >>> node_number("profile_4086675_node3_rank31"), node_number("rank31")
-    (3, -1)
-    """
-    found = _NODE.findall(label)
-    return int(found[-1]) if found else NO_NODE
 
 
 def outliers_among(lanes: pd.DataFrame, groups: Sequence[Int64Array]) -> pd.DataFrame:

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -128,11 +127,6 @@ def clear(folder: Path) -> int:
     with suppress(OSError):
         (folder / REMOTE).rmdir()
     return removed
-
-
-def stem_of(rank: str) -> str:
-    """Common start of the file names of a rank, made from a text that identifies it."""
-    return sha256(rank.encode()).hexdigest()[:32]
 
 
 def _traces(folder: Path) -> Iterator[CacheEntry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +20,6 @@ from hta_widgets.trace.cache.files import (
     log_unusable,
     prune,
     size_limit,
-    stem_of,
     usable_folder,
 )
 from hta_widgets.trace.cache.trace_file import LoadedTrace, read_key, read_trace, write_trace
@@ -127,6 +127,6 @@ def _files_of_rank(folder: Path, source: RankSource, rank: int) -> _RankFiles:
         "files": source.remote.files if source.remote else source.files or file_states(source.path),
         "code": code_version(LOADING),
     }
-    stem = stem_of(json.dumps(which, sort_keys=True))
+    stem = sha256(json.dumps(which, sort_keys=True).encode()).hexdigest()[:32]
     key = json.dumps(which | state, sort_keys=True)
     return _RankFiles(folder / f"{stem}{SUFFIX}", key, DerivedColumnCache(folder, stem, key))

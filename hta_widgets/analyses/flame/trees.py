@@ -7,14 +7,14 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.analyses.idle_owners.paths import paths_around, with_calls_around
+from hta_widgets.analyses.idle_owners.paths import by_place, paths_of, with_calls_around
 from hta_widgets.analyses.idle_owners.sums import idle_by_call
 from hta_widgets.analyses.memory_use.owners import owners_of
 from hta_widgets.analyses.memory_use.recorded import CPU, recorded_memory
 from hta_widgets.analyses.time.call_sums import own_cpu_time, with_inside
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
-from hta_widgets.arrays import Int32Array, Int64Array, IntArray, narrowed
+from hta_widgets.arrays import Int64Array, IntArray, narrowed
 from hta_widgets.grouping import counted_up, grouped
 from hta_widgets.trace.model.events import GPU_WORK, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
@@ -75,16 +75,15 @@ def _paths(rank: Rank, weight: Weight) -> tuple[Nodes, IntArray]:
 
     Also returns the node of each call by place, -1 for other calls and for place -1.
     """
-    calls = calls_of(rank)
-    nodes, places, node_at = merged_nodes(calls, calls_with_any(rank, weight))
-    return nodes, narrowed(_by_place(calls, places, node_at))
+    paths, node = paths_of(calls_of(rank), calls_with_any(rank, weight))
+    return Nodes(*paths), narrowed(node)
 
 
 def _runs(rank: Rank, weight: Weight) -> tuple[Nodes, IntArray]:
     """The same for runs of neighbours with one name: level by level, in order of time."""
     calls = calls_of(rank)
     places = calls_with_any(rank, weight)
-    position = _by_place(calls, places, np.arange(places.size, dtype=np.int32))
+    position = by_place(calls, places, np.arange(places.size, dtype=np.int32))
     parent, name = position[calls.forest.parent[places]], calls.name[places]
     depth = calls.forest.depth[places]
     node = np.full(places.size + 1, NO_PARENT, dtype=np.int32)
@@ -99,13 +98,7 @@ def _runs(rank: Rank, weight: Weight) -> tuple[Nodes, IntArray]:
         count += first[-1].size
     at = np.concatenate(first)
     nodes = Nodes(node[parent[at]], name[at], calls.kind[places[at]], depth[at], places[at])
-    return nodes, narrowed(_by_place(calls, places, node[:-1]))
-
-
-def _by_place(calls: Calls, places: Int64Array, node: Column) -> Int32Array:
-    found = np.full(calls.kind.size + 1, NO_PARENT, dtype=np.int32)
-    found[places] = node
-    return found
+    return nodes, narrowed(by_place(calls, places, node[:-1]))
 
 
 def _work_runs(rank: Rank) -> Int64Array:
@@ -197,9 +190,9 @@ def call_tree(calls: Calls, weights: Weights) -> CallTree:
     """Put pieces of time into a tree that merges all calls with the same path of names."""
     kept = weights.ns > 0
     place, work, ns = (column[kept] for column in weights[:3])
-    nodes, places, node_at = merged_nodes(calls, place[place != NO_PARENT])
-    node = _by_place(calls, places, node_at)[place].astype(np.int64)
-    return tree_of(calls, nodes, NodeWeights(node, work, ns), weights.nobody)
+    paths, node_of_call = paths_of(calls, place[place != NO_PARENT])
+    node = node_of_call[place].astype(np.int64)
+    return tree_of(calls, Nodes(*paths), NodeWeights(node, work, ns), weights.nobody)
 
 
 def tree_of(calls: Calls, nodes: Nodes, weights: NodeWeights, nobody: str) -> CallTree:
@@ -242,14 +235,6 @@ def _with(nodes: Nodes, *columns: Column | list[int]) -> Nodes:
         return nodes
     added = zip(nodes, columns, strict=True)
     return Nodes(*(np.concatenate((one, np.asarray(other, np.int64))) for one, other in added))
-
-
-def merged_nodes(calls: Calls, owners: Int64Array) -> tuple[Nodes, Int64Array, IntArray]:
-    """Nodes of the paths of some calls; these calls with those around them; and their nodes."""
-    paths, places, node = paths_around(calls, owners)
-    first = np.full(paths.parent.size, calls.kind.size)
-    np.minimum.at(first, node, places)
-    return Nodes(paths.parent, paths.name, paths.kind, paths.depth, first), places, node
 
 
 def weights_of(rank: Rank, weight: Weight, selection: TimeSelection | None) -> Weights:

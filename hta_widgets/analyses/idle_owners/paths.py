@@ -15,7 +15,7 @@ from hta_widgets.analyses.budget.idle_gaps import owned_time
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.causes import as_counted
 from hta_widgets.analyses.time.rows import largest_first, texts_at
-from hta_widgets.arrays import Int8Array, Int64Array, IntArray, Mask, narrowed
+from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, narrowed
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
@@ -52,10 +52,8 @@ class Paths(NamedTuple):
     """Value of `Kind` of the first call with this path."""
     depth: Int64Array
     """Number of names before the last one."""
-
-    def with_ancestors(self, nodes: Int64Array) -> Mask:
-        """Mask of some nodes and all nodes above them."""
-        return at_or_around(self.parent, nodes)
+    first: Int64Array
+    """Place of the first call with this path."""
 
 
 def all_paths(rank: Rank) -> Paths:
@@ -64,7 +62,7 @@ def all_paths(rank: Rank) -> Paths:
 
 
 def node_of_place(rank: Rank) -> IntArray:
-    """Node of the path of each call by place, -1 for calls that own no idle time."""
+    """Node of the path of each call by place, -1 for those without idle time and for place -1."""
     return _path_columns(rank)["node"]
 
 
@@ -78,25 +76,14 @@ def _paths(rank: Rank) -> Columns:
     owners = np.zeros(calls.kind.size + 1, dtype=np.bool_)
     owners[owned.segments.owner] = True
     owners[owned.drain] = True
-    paths, node = paths_of(calls, owners[:-1])
+    paths, node = paths_of(calls, np.flatnonzero(owners[:-1]))
     return {**paths._asdict(), "node": narrowed(node)}
 
 
-def paths_of(calls: Calls, owners: Mask) -> tuple[Paths, Int64Array]:
-    """Paths of some calls, given as a mask by place, and of all calls around them.
+def paths_of(calls: Calls, owners: Int64Array) -> tuple[Paths, Int32Array]:
+    """Paths of some calls, given by place, and of all calls around them.
 
-    Also returns the node of each call by place, -1 for other calls.
-    """
-    found, places, node = paths_around(calls, np.flatnonzero(owners))
-    node_of_place = np.full(owners.size, NO_PATH)
-    node_of_place[places] = node
-    return found, node_of_place
-
-
-def paths_around(calls: Calls, owners: Int64Array) -> tuple[Paths, Int64Array, IntArray]:
-    """Paths of some calls and of all calls around them, without looking at other calls.
-
-    Also returns the places of these calls and those around them, ascending, and the node of each.
+    Also returns the node of each call by place, -1 for other calls and for place -1.
     """
     forest = calls.forest
     chosen = at_or_around(forest.parent, owners)
@@ -105,10 +92,19 @@ def paths_around(calls: Calls, owners: Int64Array) -> tuple[Paths, Int64Array, I
     around = forest.parent[places]
     numbers = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
     parent = np.where(around >= 0, numbers[around], np.int32(NO_PATH))
-    node, first = merged(parent, calls.name[places], depth)
-    of_parent = np.append(node, np.int32(NO_PATH))[parent[first]].astype(np.int64)
-    name, kind = calls.name[places[first]].astype(np.int64), calls.kind[places[first]]
-    return Paths(of_parent, name, kind, depth[first].astype(np.int64)), places, node
+    node, of_node = merged(parent, calls.name[places], depth)
+    of_parent = np.append(node, np.int32(NO_PATH))[parent[of_node]].astype(np.int64)
+    first = places[of_node]
+    name, kind = calls.name[first].astype(np.int64), calls.kind[first]
+    paths = Paths(of_parent, name, kind, depth[of_node].astype(np.int64), first)
+    return paths, by_place(calls, places, node)
+
+
+def by_place(calls: Calls, places: Int64Array, values: IntArray) -> Int32Array:
+    """Values of some calls by place, -1 for other calls and for place -1."""
+    found = np.full(calls.kind.size + 1, NO_PATH, dtype=np.int32)
+    found[places] = values
+    return found
 
 
 def with_calls_around(calls: Calls, places: Int64Array) -> Int64Array:
@@ -146,11 +142,15 @@ class PathTable(NamedTuple):
         cls, paths: Paths, line: Int64Array, nodes: Int64Array, names: Sequence[str]
     ) -> tuple[PathTable, Int64Array]:
         """Keep some nodes and those above them; also returns the new number of each old node."""
-        kept = np.flatnonzero(paths.with_ancestors(nodes))
+        kept = np.flatnonzero(at_or_around(paths.parent, nodes))
         number = np.full(paths.parent.size + 1, NO_PATH)
         number[kept] = np.arange(kept.size)
         codes, code = np.unique(paths.name[kept], return_inverse=True)
-        kept_paths = Paths(number[paths.parent[kept]], code, paths.kind[kept], paths.depth[kept])
+        kept_paths = Paths(
+            number[paths.parent[kept]],
+            code,
+            *(paths.kind[kept], paths.depth[kept], paths.first[kept]),
+        )
         line = line[kept]
         known = np.where(line != NO_PATH, np.searchsorted(codes, line), NO_PATH)
         return cls(kept_paths, known, [names[each] for each in codes.tolist()]), number

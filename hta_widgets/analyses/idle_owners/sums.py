@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from hta_widgets.analyses.budget.classes import CLASS_OF
 from hta_widgets.analyses.budget.device_steps import counted_segments
 from hta_widgets.analyses.budget.idle_gaps import OwnedTime, gaps_of, owned_time
-from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments
+from hta_widgets.analyses.budget.idle_segments import IdleSegments
 from hta_widgets.analyses.idle_owners.paths import node_of_place, sums_by
 from hta_widgets.analyses.time.call_sums import sums_at
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, as_counted
@@ -142,7 +142,7 @@ def _row_numbers(
         "thread": owned.thread,
     }
     if "node" in by.keys:
-        columns["node"] = np.append(node_of_place(rank), NOBODY)[owned.segments.owner]
+        columns["node"] = node_of_place(rank)[owned.segments.owner]
     groups = grouped(*(columns[name] for name in by.keys))
     order = np.arange(groups.sizes.size)
     if by.longest_first:

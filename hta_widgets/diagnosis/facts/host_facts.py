@@ -234,10 +234,8 @@ def _region(
         return None
     waited = calls.places_of(gaps_of(rank).launch[segments.gap])
     launched = calls.places_of(work.launch[kernels])
-    owners = np.zeros(calls.kind.size, dtype=np.bool_)
-    owners[waited[waited >= 0]] = owners[launched[launched >= 0]] = True
+    owners = np.concatenate((waited[waited >= 0], launched[launched >= 0]))
     paths, node = paths_of(calls, owners)
-    node = np.append(node, -1)
     nodes, size = node[waited[waited >= 0]], paths.parent.size
     own_ns = np.bincount(nodes, idle_ns[waited >= 0], minlength=size).astype(np.float64)
     total_ns = with_inside(own_ns, paths.parent, paths.depth)

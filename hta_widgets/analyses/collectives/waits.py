@@ -266,16 +266,14 @@ def rank_owners(rank: Rank) -> RankOwners:
 
 def owner_columns(kernels: JobCollectives, owners: Sequence[RankOwners]) -> dict[str, object]:
     """The columns ``module`` and ``phase`` of all ranks' kernels, from the owners of each rank."""
-    known: dict[str, int] = {}
-    module = np.full(len(kernels), _NONE, dtype=np.int32)
-    phase = np.full(len(kernels), _NONE, dtype=np.int8)
+    modules = TextColumn.joined([each.module for each in owners])
+    first = np.cumsum([0, *(each.row.size for each in owners)])
+    at = np.zeros(len(kernels), dtype=np.int64)
     for place, each in enumerate(owners):
-        codes = [known.setdefault(path, len(known)) for path in each.module.values]
         here = np.flatnonzero(kernels.place == place)
-        at = np.searchsorted(each.row, kernels.row[here])
-        module[here] = np.array([*codes, _NONE], dtype=np.int32)[each.module.codes[at]]
-        phase[here] = each.phase[at]
+        at[here] = first[place] + np.searchsorted(each.row, kernels.row[here])
+    phase = np.concatenate([np.zeros(0, np.int8), *(each.phase for each in owners)])[at]
     return {
-        "module": pd.Categorical.from_codes(module, pd.Index(list(known), dtype=object)),
+        "module": modules.take(at).to_categorical(),
         "phase": pd.Categorical.from_codes(phase, pd.Index(PHASES, dtype=object)),
     }

@@ -118,9 +118,9 @@ class JobCollectives:
             out_elements=_joined(part.out_elements for part in parts),
             size_bytes=_joined(part.size_bytes for part in parts),
             group_size=_joined(part.group_size for part in parts),
-            name=_joined_texts([_name_of(part) for part in parts]),
-            dtype=_joined_texts([part.dtype for part in parts]),
-            label=_joined_texts([_label_of(part) for part in parts]),
+            name=TextColumn.joined([_name_of(part) for part in parts]),
+            dtype=TextColumn.joined([part.dtype for part in parts]),
+            label=TextColumn.joined([_label_of(part) for part in parts]),
             series=_joined(series),
             all_series=tuple(known),
         )
@@ -194,13 +194,3 @@ def _label_of(part: RankCollectives) -> TextColumn:
 
 def _joined(columns: Iterable[Int64Array]) -> Int64Array:
     return np.concatenate([np.zeros(0, dtype=np.int64), *columns])
-
-
-def _joined_texts(columns: Sequence[TextColumn]) -> TextColumn:
-    """Concatenate columns of texts, with one code per text."""
-    known: dict[str, int] = {}
-    pieces = []
-    for column in columns:
-        codes = [known.setdefault(text, len(known)) for text in column.values]
-        pieces.append(np.array([*codes, NOTHING], dtype=np.int32)[column.codes])
-    return TextColumn(np.concatenate([np.zeros(0, dtype=np.int32), *pieces]), tuple(known))

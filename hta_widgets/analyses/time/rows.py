@@ -62,10 +62,7 @@ def joined(ranks: Sequence[Columns]) -> Columns:
 def _joined(columns: Sequence[Any]) -> NDArray[Any] | TextColumn:
     if not isinstance(columns[0], TextColumn):
         return np.concatenate(columns)
-    every = TextColumn.of(text for column in columns for text in column.values)
-    of_ranks = np.split(every.codes, np.cumsum([len(column.values) for column in columns])[:-1])
-    codes = [own[column.codes] for own, column in zip(of_ranks, columns, strict=True)]
-    return TextColumn(np.concatenate(codes), every.values)
+    return TextColumn.joined(columns)
 
 
 def joined_table(ranks: Sequence[Columns]) -> pd.DataFrame:

@@ -118,6 +118,18 @@ class TextColumn:
         codes = [number.setdefault(text, len(number)) for text in texts]
         return cls(np.array(codes, dtype=np.int32), (*number,))
 
+    @classmethod
+    def joined(cls, columns: Sequence[TextColumn]) -> TextColumn:
+        """The rows of several columns, with one code for each text."""
+        number: dict[str, int] = {}
+        known: dict[int, Int32Array] = {}  # of each list of texts, which columns may share
+        for values in (each.values for each in columns):
+            if id(values) not in known:
+                codes = [number.setdefault(text, len(number)) for text in values]
+                known[id(values)] = np.array([*codes, -1], dtype=np.int32)
+        codes_of_all = [np.zeros(0, np.int32), *(known[id(c.values)][c.codes] for c in columns)]
+        return cls(np.concatenate(codes_of_all), (*number,))
+
     def take(self, rows: Int64Array) -> TextColumn:
         """Keep the given rows, in the given order."""
         return TextColumn(self.codes[rows], self.values)

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.arrays import Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.errors import HtaWidgetsError
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.cache.trace_file import LoadedTrace
@@ -507,18 +507,11 @@ def _column(tables: Sequence[SideTable], name: str, order: Int64Array) -> NDArra
             for table, column in zip(tables, each, strict=True)
         ]
         return np.concatenate(parts)[order]
-    texts: dict[str, int] = {}
-    codes: list[Int32Array] = []
-    known: dict[int, Int32Array] = {}
-    for table, column in zip(tables, each, strict=True):
-        if not isinstance(column, TextColumn):
-            codes.append(np.full(table.rows.size, -1, dtype=np.int32))
-            continue
-        if id(column.values) not in known:
-            new = [texts.setdefault(text, len(texts)) for text in column.values]
-            known[id(column.values)] = np.array([*new, -1], dtype=np.int32)
-        codes.append(known[id(column.values)][column.codes])
-    return TextColumn(np.concatenate(codes)[order], tuple(texts))
+    texts = [
+        column if isinstance(column, TextColumn) else TextColumn(np.full(table.rows.size, -1), ())
+        for table, column in zip(tables, each, strict=True)
+    ]
+    return TextColumn.joined(texts).take(order)
 
 
 def _notices(

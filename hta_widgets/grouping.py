@@ -25,11 +25,7 @@ class Groups(NamedTuple):
     @classmethod
     def in_order(cls, order: Int64Array, *columns: NDArray[Any]) -> Groups:
         """Groups of rows that are equal in some columns, in an order that puts these together."""
-        opens = np.zeros(order.size, dtype=np.bool_)
-        opens[:1] = True
-        for column in columns:
-            in_order = column[order]
-            opens[1:] |= in_order[1:] != in_order[:-1]
+        opens = opens_run(*(column[order] for column in columns))
         return cls(order, np.append(np.flatnonzero(opens), order.size))
 
     @property
@@ -57,6 +53,21 @@ class Groups(NamedTuple):
     def reduce(self, function: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
         """Reduce the values of each group; one value per row comes in, one per group goes out."""
         return reduce_runs(function, values[self.order], self.edges[:-1])
+
+
+def opens_run(*columns: NDArray[Any]) -> Mask:
+    """Which rows differ from the one before them in some column; the first one does.
+
+    Examples
+    --------
+    >>> opens_run(np.array([5, 5, 6, 6]), np.array([1, 1, 1, 2])).tolist()
+    [True, False, True, True]
+    """
+    opens = np.zeros(columns[0].size, dtype=np.bool_)
+    opens[:1] = True
+    for column in columns:
+        opens[1:] |= column[1:] != column[:-1]
+    return opens
 
 
 def grouped(*columns: NDArray[Any]) -> Groups:

@@ -148,6 +148,19 @@ def time_of_both(one: Intervals, other: Intervals) -> int:
     return int((many.covered_until(few.ends) - many.covered_until(few.starts)).sum())
 
 
+def edges_of_parts(start_ns: int, end_ns: int, parts: int) -> Times:
+    """Cut a stretch of time (ns) into parts of equal length, to the ns.
+
+    Examples
+    --------
+    >>> edges_of_parts(10, 15, 3).tolist()
+    [10, 11, 13, 15]
+    """
+    whole, rest = divmod(end_ns - start_ns, parts)
+    places = np.arange(parts + 1, dtype=np.int64)
+    return start_ns + places * whole + places * rest // parts
+
+
 def time_by_combination(sets: Sequence[Intervals]) -> Times:
     """Split time by which of the sets cover it.
 

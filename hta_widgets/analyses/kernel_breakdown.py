@@ -25,7 +25,7 @@ from hta_widgets.analyses.time.selection import (
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.defaults import DURATION_RATIO, NUM_KERNELS, DefaultNumber, DefaultRatio
 from hta_widgets.errors import ParameterError, check_least
-from hta_widgets.grouping import Groups, grouped, reduce_runs
+from hta_widgets.grouping import Groups, grouped, opens_run, reduce_runs
 from hta_widgets.intervals import Times, time_by_combination
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.quantities import capitalised, counted, duration, percent
@@ -331,7 +331,7 @@ def _rows(columns: _Columns, wanted: Any) -> _Columns:  # noqa: ANN401  # whatev
 
 def _folded(statistics: _Columns, top: _Top) -> _Columns:
     """Keep the top kernels of each rank and type on all ranks; the rest of each becomes one row."""
-    first = _first_of_each_type(statistics)
+    first = np.flatnonzero(opens_run(statistics["rank"], statistics["kernel_type"]))
     group = np.repeat(np.arange(first.size), np.diff(first, append=statistics["rank"].size))
     named = _on_all_ranks(statistics, _are_top(statistics["sum_ns"], first, group, top))
     rows, others = _rows(statistics, named), _others(_rows(statistics, ~named), group[~named])
@@ -361,13 +361,6 @@ def _on_all_ranks(statistics: _Columns, named: Mask) -> Mask:
     kernels = [*zip(statistics["kernel_type"].tolist(), statistics["name"].tolist(), strict=True)]
     chosen = set(compress(kernels, named.tolist()))
     return np.array([kernel in chosen for kernel in kernels], dtype=np.bool_)
-
-
-def _first_of_each_type(statistics: _Columns) -> Int64Array:
-    """Positions where a new rank or type starts."""
-    rank, kernel_type = statistics["rank"], statistics["kernel_type"]
-    changes = (rank[1:] != rank[:-1]) | (kernel_type[1:] != kernel_type[:-1])
-    return np.flatnonzero(np.concatenate((np.ones(min(rank.size, 1), dtype=bool), changes)))
 
 
 def _time_to_reach(totals: Times, ratio: float) -> Times:

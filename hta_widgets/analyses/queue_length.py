@@ -20,7 +20,7 @@ from hta_widgets.analyses.time.step_statistics import (
     statistics_per_change,
 )
 from hta_widgets.arrays import Int64Array, Mask
-from hta_widgets.grouping import grouped
+from hta_widgets.grouping import grouped, opens_run
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.cache.derived_columns import Columns
@@ -282,13 +282,10 @@ def queue_length(job: Job, ranks: Iterable[int] | None = None) -> QueueLength:
 def changes_by_stream(rank: Rank, offset_ns: int) -> list[Columns]:
     """The `aligned_changes` of each stream, ascending by device and stream."""
     changes = aligned_changes(rank, offset_ns)
-    device, stream = changes["device"], changes["stream"]
-    differs = (device[1:] != device[:-1]) | (stream[1:] != stream[:-1])
-    edges = [0, *(np.flatnonzero(differs) + 1).tolist(), device.size]
+    starts = np.flatnonzero(opens_run(changes["device"], changes["stream"])).tolist()
     return [
         {name: column[first:last] for name, column in changes.items()}
-        for first, last in pairwise(edges)
-        if last
+        for first, last in pairwise([*starts, changes["device"].size])
     ]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses import temporal_breakdown
 from hta_widgets.analyses.timeline import window_budget as window_budgets
-from hta_widgets.analyses.timeline.tracks import coverage
+from hta_widgets.analyses.timeline.overview import by_class
 from hta_widgets.analyses.timeline.window_budget import window_budget
 from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.budget_table import BUDGET, budget
@@ -88,11 +88,11 @@ def test_each_rank_is_counted_once_for_a_window(loaded, monkeypatch):
     """Bands and panels ask for the same window, each of its own ranks and steps."""
     counted = []
 
-    def counting(tracks, edges):
+    def counting(lanes, edges):
         counted.append(edges)
-        return coverage(tracks, edges)
+        return by_class(lanes, edges)
 
-    monkeypatch.setattr(window_budgets, "coverage", counting)
+    monkeypatch.setattr(window_budgets, "by_class", counting)
     start_ns, end_ns = span_of(loaded)
     window = start_ns + 10**9 + 5_000_000, end_ns - 10**9 - 5_000_000
     first = window_budget(loaded, [1, 3], window)

@@ -15,7 +15,7 @@ from hta_widgets.analyses.time.call_sums import own_cpu_time, with_inside
 from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.arrays import Int64Array, IntArray, narrowed
-from hta_widgets.grouping import counted_up, grouped
+from hta_widgets.grouping import counted_up, grouped, opens_run
 from hta_widgets.trace.model.events import GPU_WORK, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.rank import Rank
@@ -90,9 +90,7 @@ def _runs(rank: Rank, weight: Weight) -> tuple[Nodes, IntArray]:
     first, count = [places[:0]], 0
     for level in grouped(depth).parts:
         around = node[parent[level]] if count else calls.thread_of(places[level])
-        named = name[level]
-        opens = np.ones(level.size, dtype=np.bool_)
-        opens[1:] = (around[1:] != around[:-1]) | (named[1:] != named[:-1])
+        opens = opens_run(around, name[level])
         node[level] = np.cumsum(opens, dtype=np.int32) + (count - 1)
         first.append(level[opens])
         count += first[-1].size
@@ -114,9 +112,7 @@ def _work_runs(rank: Rank) -> Int64Array:
     node = node_of_call[calls.places_of(rank.launches[rows].astype(np.int64))]
     order = np.argsort(node, kind="stable")
     rows, node, name = rows[order], node[order], events.name.codes[rows[order]]
-    opens = np.ones(rows.size, dtype=np.bool_)
-    opens[1:] = (node[1:] != node[:-1]) | (name[1:] != name[:-1])
-    found[rows] = np.cumsum(opens)
+    found[rows] = np.cumsum(opens_run(node, name))
     return found
 
 

@@ -17,7 +17,6 @@ from hta_widgets.analyses.rank_overlap.lanes import (
     Lane,
     Lanes,
     lane_slices,
-    slice_edges,
     source_label,
 )
 from hta_widgets.analyses.rank_overlap.outlier_rules import FEWEST, Z_OUTLIER, largest_z
@@ -32,7 +31,7 @@ from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.selection import checked_window
 from hta_widgets.arrays import Int64Array
 from hta_widgets.errors import check_choice, check_least
-from hta_widgets.intervals import Times
+from hta_widgets.intervals import Times, edges_of_parts
 from hta_widgets.quantities import number
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.formats import Recorded
@@ -128,7 +127,7 @@ def rank_overlap(
         source, found = job.remember(_without_slices, chosen, by, common_window=common_window)
     else:
         source, found = _without_slices(job, chosen, by, common_window=common_window)
-    edges = slice_edges(*_part_of(source.window, checked_window(window_ns)), slices)
+    edges = edges_of_parts(*_part_of(source.window, checked_window(window_ns)), slices)
     spent = lane_slices(job, chosen, by, source, edges)
     table = _slices_table(found.lanes, spent, edges, common_window=common_window)
     return replace(found, slices=table)

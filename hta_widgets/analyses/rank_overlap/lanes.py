@@ -12,7 +12,7 @@ import numpy as np
 from hta_widgets.analyses.clocks.aligned import common_offsets_ns
 from hta_widgets.arrays import Int64Array, IntArray, narrowed
 from hta_widgets.grouping import distinct, grouped
-from hta_widgets.intervals import Intervals, Times, sweep
+from hta_widgets.intervals import Intervals, Times, edges_of_parts, sweep
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.questions import asked_once
@@ -136,7 +136,7 @@ def _at_edges(  # noqa: PLR0917  # the arguments of a task are positional
 ) -> Int64Array:
     timelines = [timeline for _, timeline in _timed_lanes(rank, by)]
     offset_ns = dict(offsets)[rank.trace.rank]
-    return at_edges(timelines, slice_edges(start_ns - offset_ns, end_ns - offset_ns, slices))
+    return at_edges(timelines, edges_of_parts(start_ns - offset_ns, end_ns - offset_ns, slices))
 
 
 @asked_once
@@ -212,19 +212,6 @@ class ActivityTimeline:
     def busy_ns(self) -> IntArray:
         """Total time (ns) of compute, communicate, overlap and graph."""
         return self.changes[_BEFORE:, -1]
-
-
-def slice_edges(start_ns: int, end_ns: int, slices: int) -> Times:
-    """Cut a stretch of time (ns) into slices of equal length, to the ns.
-
-    Examples
-    --------
-    >>> slice_edges(10, 15, 3).tolist()
-    [10, 11, 13, 15]
-    """
-    whole, rest = divmod(end_ns - start_ns, slices)
-    places = np.arange(slices + 1, dtype=np.int64)
-    return start_ns + places * whole + places * rest // slices
 
 
 def at_edges(timelines: Sequence[ActivityTimeline], edges: Times) -> Int64Array:

@@ -22,6 +22,7 @@ from hta_widgets.analyses.timeline.classes import (
 )
 from hta_widgets.analyses.timeline.tracks import NO_ROW, Segments
 from hta_widgets.arrays import Int8Array, Int64Array
+from hta_widgets.grouping import opens_run
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -146,11 +147,7 @@ def runs_of(start_ns: Times, end_ns: Times, *properties: NDArray[Any]) -> Runs:
     """
     if not start_ns.size:
         return Runs(start_ns, start_ns, end_ns)
-    begins = np.zeros(start_ns.size, dtype=np.bool_)
-    begins[0] = True
-    for each in properties:
-        begins[1:] |= each[1:] != each[:-1]
-    first = np.flatnonzero(begins)
+    first = np.flatnonzero(opens_run(*properties))
     begun_ns = start_ns[first]
     ended_ns = np.maximum.reduceat(end_ns, first)
     ended_ns[:-1] = np.minimum(ended_ns[:-1], begun_ns[1:])

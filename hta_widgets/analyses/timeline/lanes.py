@@ -22,7 +22,7 @@ from hta_widgets.analyses.timeline.gpu_lanes import (
     streams_of,
 )
 from hta_widgets.analyses.timeline.lane_name import LaneName
-from hta_widgets.analyses.timeline.thread_lanes import levels_of, thread_tracks
+from hta_widgets.analyses.timeline.thread_lanes import MOST_LEVELS, thread_tracks
 from hta_widgets.analyses.timeline.tracks import Track, Tracks
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
@@ -98,14 +98,12 @@ class RankLanes:
         calls, lanes = calls_of(self.rank), {}
         ids = calls.events.ids_in_source(np.array([each.tid for each in calls.threads]))
         processes = {each.pid for each in calls.threads}
-        for place, level in zip(
-            np.unique(self._threads.lane).tolist(), levels_of(self._threads), strict=True
-        ):
-            thread = calls.threads[level.thread]
-            where = f"process {thread.pid} · " if len(processes) > 1 else ""
-            label = f"{where}thread {ids[level.thread]}"
-            name = LaneName(f"thread {level.thread} {level.level}", "thread", label, level.level)
-            lanes[name.key] = name, self._threads.by_lane[place]
+        for lane in np.unique(self._threads.lane).tolist():
+            thread, level = divmod(lane, MOST_LEVELS)
+            where = f"process {calls.threads[thread].pid} · " if len(processes) > 1 else ""
+            label = f"{where}thread {ids[thread]}"
+            name = LaneName(f"thread {thread} {level}", "thread", label, level)
+            lanes[name.key] = name, self._threads.by_lane[lane]
         return lanes
 
     @property

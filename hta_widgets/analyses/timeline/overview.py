@@ -13,7 +13,7 @@ from hta_widgets.analyses.timeline.classes import CODE, HIDDEN, LEAD_IN
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes, StepEdges
 from hta_widgets.analyses.timeline.tracks import coverage
 from hta_widgets.arrays import Int64Array, IntArray, narrowed
-from hta_widgets.intervals import Times
+from hta_widgets.intervals import Times, edges_of_parts
 from hta_widgets.trace.model.events import Kind, KindSet
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.recorded_kind import recorded_kind
@@ -71,17 +71,17 @@ def rank_overview(rank: Rank, split: RankSplit, span: Span, bins: int) -> RankOv
 
 def overview_of(lanes: RankLanes, span: Span, bins: int) -> RankOverview:
     """The own lane of a rank in equal bins of a span of its own clock."""
-    covered_ns = _by_class(lanes, overview_edges(span, bins))
+    covered_ns = by_class(lanes, edges_of_parts(*span, bins))
     classes = np.flatnonzero(covered_ns.any(axis=1))
     return RankOverview(
         classes,
         narrowed(covered_ns[classes]),
-        _by_class(lanes, lanes.steps.edges),
+        by_class(lanes, lanes.steps.edges),
         lanes.steps,
     )
 
 
-def _by_class(lanes: RankLanes, edges: Times) -> Int64Array:
+def by_class(lanes: RankLanes, edges: Times) -> Int64Array:
     """Time of each of `OVERVIEW_CLASSES` between consecutive edges."""
     covered = np.zeros((len(OVERVIEW_CLASSES), max(edges.size - 1, 0)), dtype=np.int64)
     tracks = lanes.tracks(RANK_LANE) or ()
@@ -89,12 +89,6 @@ def _by_class(lanes: RankLanes, edges: Times) -> Int64Array:
         for track, row in zip(tracks, coverage(tracks, edges), strict=True):
             covered[OVERVIEW_CLASSES.index(track.code)] = row
     return covered
-
-
-def overview_edges(span: Span, bins: int) -> Times:
-    """Bounds of the bins of an overview (ns)."""
-    length = span.end_ns - span.start_ns
-    return span.start_ns + np.arange(bins + 1, dtype=np.int64) * length // bins
 
 
 def spans_of(rank: Rank) -> RankSpans:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -19,20 +19,6 @@ from hta_widgets.trace.ranks.rank import Rank
 
 MOST_LEVELS: Final = 32
 """Calls below this many levels are not shown."""
-
-
-class ThreadLevel(NamedTuple):
-    """A level of nesting of a thread."""
-
-    thread: int
-    """Position in ``Calls.threads``."""
-    level: int
-    """Number of shown calls around the calls of the lane."""
-
-
-def levels_of(tracks: Tracks) -> list[ThreadLevel]:
-    """The levels that have calls, ascending, by the numbers of their lanes."""
-    return [ThreadLevel(*divmod(lane, MOST_LEVELS)) for lane in np.unique(tracks.lane).tolist()]
 
 
 def thread_tracks(rank: Rank) -> Tracks:

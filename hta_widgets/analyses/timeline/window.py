@@ -10,7 +10,7 @@ import numpy as np
 from hta_widgets.analyses.timeline.curve import Curves
 from hta_widgets.analyses.timeline.tracks import Track, coverage
 from hta_widgets.arrays import Float64Array, Int64Array
-from hta_widgets.intervals import Times
+from hta_widgets.intervals import Times, edges_of_parts
 
 MOST_EVENTS: Final = 1_500
 """Maximum number of events of a lane that are returned one by one."""
@@ -49,8 +49,7 @@ def pixel_edges(start_ns: int, end_ns: int, pixels: int) -> Times:
     >>> pixel_edges(5, 7, 4).tolist()
     [5, 6, 7]
     """
-    count = min(pixels, end_ns - start_ns)
-    return start_ns + np.arange(count + 1, dtype=np.int64) * (end_ns - start_ns) // count
+    return edges_of_parts(start_ns, end_ns, min(pixels, end_ns - start_ns))
 
 
 def curve_window(curves: Curves, edges: Times) -> LaneWindow:

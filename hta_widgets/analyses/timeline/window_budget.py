@@ -11,9 +11,9 @@ from hta_widgets.analyses.budget.classes import BUDGET_CLASSES
 from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.time.selection import WindowNs, checked_window
-from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes
+from hta_widgets.analyses.timeline.lanes import RankLanes
 from hta_widgets.analyses.timeline.lanes_of_job import job_lanes
-from hta_widgets.analyses.timeline.tracks import coverage
+from hta_widgets.analyses.timeline.overview import by_class
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -79,17 +79,13 @@ def _budget_of_rank(rank: Rank, split: RankSplit, window: WindowNs) -> pd.DataFr
 def _budget_of(lanes: RankLanes, window: WindowNs) -> pd.DataFrame:
     """The budget of one rank in a window of its own clock."""
     edges, number = np.clip(lanes.steps.edges, *window), lanes.steps.number
+    of_classes_ns = by_class(lanes, edges)  # those of the budget are first
     table = pd.DataFrame(
         {
             "rank": np.full(number.size, lanes.rank.trace.rank, dtype=np.int64),
             "step": number,
             "period_ns": np.diff(edges) if edges.size else edges,
-            **dict.fromkeys((f"{name}_ns" for name in BUDGET_CLASSES), np.int64(0)),
+            **{f"{name}_ns": of_classes_ns[at] for at, name in enumerate(BUDGET_CLASSES)},
         }
     )
-    tracks = lanes.tracks(RANK_LANE) or ()
-    if edges.size:
-        for track, covered_ns in zip(tracks, coverage(tracks, edges), strict=True):
-            if track.code < len(BUDGET_CLASSES):
-                table[f"{BUDGET_CLASSES[track.code]}_ns"] = covered_ns
     return table[table["period_ns"] > 0]

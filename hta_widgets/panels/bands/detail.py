@@ -10,6 +10,7 @@ import pandas as pd
 
 from hta_widgets.analyses.operators import operators
 from hta_widgets.arrays import Int64Array
+from hta_widgets.grouping import opens_run
 from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.bands.messages import Detail, Fact, RankBar
 from hta_widgets.panels.base.selection import Selection
@@ -145,8 +146,7 @@ class Windows(NamedTuple):
         first_ns, last_ns = start_ns - around_ns, start_ns + length_ns + around_ns
         order = np.lexsort((last_ns, first_ns))
         first_ns, last_ns = first_ns[order], last_ns[order]
-        is_new = np.ones(order.size, dtype=np.bool_)
-        is_new[1:] = (np.diff(first_ns) != 0) | (np.diff(last_ns) != 0)
+        is_new = opens_run(first_ns, last_ns)
         return cls(first_ns[is_new], last_ns[is_new])
 
     def place(self, window_ns: tuple[int, ...] | None) -> int:

@@ -12,10 +12,10 @@ from hta_widgets.analyses.timeline.overview import (
     OVERVIEW_CLASSES,
     RankOverview,
     Span,
-    overview_edges,
 )
 from hta_widgets.analyses.timeline.window import pixel_edges
 from hta_widgets.errors import ParameterError
+from hta_widgets.intervals import edges_of_parts
 from hta_widgets.panels.timeline.encoding import in_bytes, together
 from hta_widgets.panels.timeline.messages import Band
 from hta_widgets.quantities import counted
@@ -45,7 +45,7 @@ def bands(
         return [], 0, b""
     whole = next(iter(overviews.values())).of_classes_ns.shape[1]
     count = whole // _TOGETHER
-    edges = overview_edges(analysed, whole)[::_TOGETHER][: count + 1]
+    edges = edges_of_parts(*analysed, whole)[::_TOGETHER][: count + 1]
     found: list[Band] = []
     parts: list[bytes] = []
     least_ns = LEAST_SHARE * len(overviews) * int(edges[-1] - edges[0])

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.timeline.classes import CODE
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes
-from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview, overview_edges
+from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview
 from hta_widgets.analyses.timeline.window import LaneWindow
 from hta_widgets.arrays import Int64Array, IntArray
-from hta_widgets.intervals import Intervals, Times
+from hta_widgets.grouping import opens_run
+from hta_widgets.intervals import Intervals, Times, edges_of_parts
 from hta_widgets.panels.timeline.messages import RankRow, Step, WindowLane
 
 MOST_BYTES: Final = 48_000
@@ -57,9 +58,7 @@ def in_runs(content: bytes, _: object = None) -> bytes:
     b'\x01\x02\x03'
     """
     values = np.frombuffer(content, np.uint8)
-    is_first = np.ones(values.size, dtype=np.bool_)
-    is_first[1:] = values[1:] != values[:-1]
-    starts = np.flatnonzero(is_first)
+    starts = np.flatnonzero(opens_run(values))
     lengths = np.diff(starts, append=values.size)
     pieces = -(-lengths // _LONGEST_RUN)
     less_one = np.full(int(pieces.sum()), _LONGEST_RUN - 1)
@@ -79,7 +78,7 @@ def overview_bytes(
     bins = 0 if some is None else some.of_classes_ns.shape[1]
     planes = sum(each.classes.size for each in overviews.values())
     by = max(1, -(-planes * bins // MOST_BYTES))
-    edges = overview_edges(lanes.analysed, max(bins, 1))[::by]
+    edges = edges_of_parts(*lanes.analysed, max(bins, 1))[::by]
     edges = edges[: bins // by + 1]
     rows: list[RankRow] = []
     parts: list[bytes] = []

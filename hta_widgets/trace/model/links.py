@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
-from hta_widgets.grouping import grouped
+from hta_widgets.grouping import grouped, opens_run
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import GPU_SIDE, GPU_WORK, LAUNCH_CALLS, Events, KindSet
 
@@ -105,10 +105,9 @@ def _in_no_other(events: Events, calls: Int64Array) -> Int64Array:
     calls, group = calls[order], group[order]
     apart_ns = group * (int(events.end_ns[calls].max()) + 1)  # one maximum runs over all groups
     until_ns = np.maximum.accumulate(events.end_ns[calls] + apart_ns) - apart_ns
-    is_first = np.append([True], group[1:] != group[:-1])
     start_ns, end_ns = events.start_ns[calls[1:]], events.end_ns[calls[1:]]
     is_after = (start_ns >= until_ns[:-1]) & (end_ns > until_ns[:-1])
-    is_outside = is_first | np.append([True], is_after)
+    is_outside = opens_run(group) | np.append([True], is_after)
     return np.asarray(calls[is_outside])
 
 

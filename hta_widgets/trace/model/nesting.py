@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int32Array, Int64Array, IntArray
+from hta_widgets.grouping import opens_run
 from hta_widgets.trace.model.events import Events, Kind, KindSet
 
 NO_PARENT = -1
@@ -117,9 +118,7 @@ def _distinct_piecewise(ids: Int64Array, rows: Int64Array) -> Int64Array:
 def _distinct(ids: Int64Array) -> Int64Array:
     """Do what `numpy.unique` does, without its import of `numpy.ma`."""
     ids = np.sort(ids)
-    is_first = np.ones(ids.size, dtype=bool)
-    is_first[1:] = ids[1:] != ids[:-1]
-    return ids[is_first]
+    return ids[opens_run(ids)]
 
 
 def _put_longest_first(

@@ -9,6 +9,7 @@ import numpy as np
 from hta_widgets.analyses.memory_use.recorded import CPU, DeviceMemory, recorded_memory
 from hta_widgets.analyses.timeline.added.kind import AddedLane, LaneKind, curves_lane
 from hta_widgets.analyses.timeline.curve import Curve
+from hta_widgets.grouping import opens_run
 from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
@@ -32,7 +33,7 @@ def _lane(memory: DeviceMemory, end_ns: int) -> AddedLane:
     known = np.flatnonzero(memory.reserved > 0)
     if known.size:
         reserved = memory.reserved[known]
-        changed = np.flatnonzero(np.append(True, reserved[1:] != reserved[:-1]))
+        changed = np.flatnonzero(opens_run(reserved))
         times_ns = memory.time_ns[known[changed]]
         curves["reserved"] = Curve(times_ns, reserved[changed], end_ns)
     return curves_lane(f"memory {memory.type_name} {memory.device}", label, "bytes", curves)

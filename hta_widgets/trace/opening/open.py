@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
 from operator import index
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
@@ -15,7 +14,7 @@ from hta_widgets.errors import ParameterError, UnknownRankError, os_errors_as_ou
 from hta_widgets.quantities import number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.kernels import KernelRules
-from hta_widgets.trace.opening.fetch import fetch_remote
+from hta_widgets.trace.opening.fetch import FetchedSource, fetch_remote
 from hta_widgets.trace.opening.find_captures import Captures, with_captures
 from hta_widgets.trace.opening.find_ranks import find_sources
 from hta_widgets.trace.opening.live_profiler import LiveProfiler, path_of_live
@@ -163,22 +162,42 @@ def open_trace(
     """
     wanted = NEWEST if cycle is None else index(cycle)
     paths = path_of_live(source) if isinstance(source, LiveProfiler) else source
-    found = _find(paths, progress=progress)
-    settings = _Settings(
-        kernel_rules=KernelRules.from_user(kernel_rules),
-        include_last_profiler_step=include_last_profiler_step,
-        ranks=ranks if isinstance(ranks, RankSample) else whole_numbers("ranks", ranks),
-        captures=captures,
-        executor=executor,
-        progress=progress,
-    )
-    return _open_cycle(found, settings, wanted)
+    cycles, fetched, notices = _find(paths, progress=progress)
+    rules = KernelRules.from_user(kernel_rules)
+    asked = ranks if isinstance(ranks, RankSample) else whole_numbers("ranks", ranks)
+
+    def open_cycle(cycle: int) -> Job:
+        number = number_of_cycle(cycles, cycle)
+        said = [*notices, *cycle_notice(cycles, number)]
+        with os_errors_as_ours():
+            sources = _select_ranks(cycles[number].sources, asked, said)
+            sources = with_captures(sources, captures, said)
+            big = _is_big(sources)
+        name = fetched.name or _job_name(fetched.source, sources)
+        job = Job(
+            sources,
+            name=name if len(cycles) == 1 else f"{name}, cycle {number}",
+            kernel_rules=rules,
+            include_last_profiler_step=include_last_profiler_step,
+            notices=said,
+            executor=executor,
+            hold_at_most=RANKS_HELD if big else None,
+            progress=progress,
+            recorded_ranks=cycles[number].sources,
+            cycles=cycles,
+            cycle=number,
+            open_cycle=open_cycle,
+        )
+        with os_errors_as_ours():
+            return job if big else job.load(progress=progress).with_like_steps()
+
+    return open_cycle(wanted)
 
 
 def find_cycle(source: TraceSource, cycle: int | None = None) -> Cycle:
     """Find the ranks of a cycle without loading them; the errors are those of `open_trace`."""
-    found = _find(source, progress=False)
-    return found.cycles[number_of_cycle(found.cycles, NEWEST if cycle is None else cycle)]
+    cycles, _, _ = _find(source, progress=False)
+    return cycles[number_of_cycle(cycles, NEWEST if cycle is None else cycle)]
 
 
 def as_job(source: Job | HasJob | TraceSource | LiveProfiler, cycle: int | None = None) -> Job:
@@ -190,61 +209,15 @@ def as_job(source: Job | HasJob | TraceSource | LiveProfiler, cycle: int | None 
     return open_trace(source, cycle=cycle)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What was found in the given traces."""
-
-    cycles: tuple[Cycle, ...]
-    source: TraceSource
-    name: str
-    notices: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """How each cycle is opened."""
-
-    kernel_rules: KernelRules
-    include_last_profiler_step: bool
-    ranks: tuple[int, ...] | RankSample
-    captures: Captures
-    executor: Executor | None
-    progress: bool
-
-
-def _find(source: TraceSource, *, progress: bool) -> _Found:
+def _find(
+    source: TraceSource, *, progress: bool
+) -> tuple[tuple[Cycle, ...], FetchedSource, list[str]]:
+    """The cycles in the given traces, the traces without URLs, and notices."""
     notices: list[str] = []
     fetched = fetch_remote(source, progress=progress)
     with fetched.urls_in_errors(), os_errors_as_ours():
         cycles = find_sources(fetched, notices)
-    return _Found(tuple(cycles), fetched.source, fetched.name, tuple(notices))
-
-
-def _open_cycle(found: _Found, settings: _Settings, cycle: int) -> Job:
-    number = number_of_cycle(found.cycles, cycle)
-    chosen = found.cycles[number].sources
-    notices = [*found.notices, *cycle_notice(found.cycles, number)]
-    with os_errors_as_ours():
-        sources = _select_ranks(chosen, settings.ranks, notices)
-        sources = with_captures(sources, settings.captures, notices)
-        big = _is_big(sources)
-    name = found.name or _job_name(found.source, sources)
-    job = Job(
-        sources,
-        name=name if len(found.cycles) == 1 else f"{name}, cycle {number}",
-        kernel_rules=settings.kernel_rules,
-        include_last_profiler_step=settings.include_last_profiler_step,
-        notices=notices,
-        executor=settings.executor,
-        hold_at_most=RANKS_HELD if big else None,
-        progress=settings.progress,
-        recorded_ranks=chosen,
-        cycles=found.cycles,
-        cycle=number,
-        open_cycle=partial(_open_cycle, found, settings),
-    )
-    with os_errors_as_ours():
-        return job if big else job.load(progress=settings.progress).with_like_steps()
+    return tuple(cycles), fetched, notices
 
 
 def _select_ranks(

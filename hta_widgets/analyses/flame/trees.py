@@ -17,7 +17,7 @@ from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.arrays import Int64Array, IntArray, narrowed
 from hta_widgets.grouping import counted_up, grouped, opens_run
 from hta_widgets.trace.model.events import GPU_WORK, Kind
-from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.model.nesting import NO_PARENT, places_of
 from hta_widgets.trace.ranks.rank import Rank
 
 Column = NDArray[np.integer[Any]]
@@ -59,13 +59,12 @@ def _weighted_tree(
         rows = [each.rows for each in selected_work(rank, selection).values()]
         run = rank.remember(_work_runs)[np.concatenate(rows)[some]]
     kept = np.flatnonzero(at_or_around(nodes.parent, node))
-    number = np.full(nodes.parent.size + 1, NO_PARENT)
-    number[kept] = np.arange(kept.size)
+    number = places_of(kept, nodes.parent.size + 1)
     parent, *others = (column[kept] for column in nodes)
     return tree_of(
         calls_of(rank),
         Nodes(number[parent], *others),
-        NodeWeights(number[node], work, ns, run),
+        NodeWeights(number[node].astype(np.int64), work, ns, run),
         weights.nobody,
     )
 

@@ -28,7 +28,7 @@ from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores_of
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind, SideTable, TextColumn
-from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.model.nesting import NO_PARENT, places_of
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -104,8 +104,7 @@ def listed_calls(rank: Rank) -> Listed:
     calls = calls_of(rank)
     chosen, has_operators = may_be_listed(rank)
     tree = SubForest.of(calls, chosen)
-    position = np.full(chosen.size + 1, NO_PARENT, dtype=np.int32)
-    position[tree.place] = np.arange(tree.size)
+    position = places_of(tree.place, chosen.size + 1)
     forward = position[forward_around(rank)[tree.place]]
     return Listed(are_operators=has_operators, tree=tree, forward=forward)
 

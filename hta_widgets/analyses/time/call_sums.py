@@ -21,7 +21,7 @@ from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.cut_forest import Thread
-from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.model.nesting import NO_PARENT, places_of
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -210,8 +210,7 @@ class SubForest(NamedTuple):
     def of(cls, calls: Calls, chosen: Mask) -> SubForest:
         """Build it from the calls chosen by a mask over places."""
         forest, place = calls.forest, np.flatnonzero(chosen)
-        position = np.full(chosen.size + 1, NO_PARENT, dtype=np.int32)
-        position[place] = np.arange(place.size)
+        position = places_of(place, chosen.size + 1)
         nearest = np.append(nearest_at_or_above(forest, chosen), np.int32(NO_PARENT))
         innermost = narrowed(position[nearest])
         return cls(

@@ -80,9 +80,9 @@ def _by_thread(events: Events) -> tuple[Int64Array, NDArray[np.unsignedinteger[A
     return order, threads
 
 
-def places_of(rows: IntArray, events: int) -> Int32Array:
-    """Position of each event among the rows; `NO_PARENT` for events that are not among them."""
-    place = np.full(events, NO_PARENT, dtype=np.int32)
+def places_of(rows: IntArray, count: int) -> Int32Array:
+    """Position among the rows of each number below a count; `NO_PARENT` for all others."""
+    place = np.full(count, NO_PARENT, dtype=np.int32)
     place[rows] = np.arange(rows.size, dtype=np.int32)
     return place
 

@@ -76,11 +76,7 @@ def __getattr__(name: str) -> object:
 
 
 def _imported(module: str) -> ModuleType:
-    """Import a module without looking for garbage meanwhile.
-
-    Some 1,000 modules make many objects that stay: looking through them again and again takes a
-    sixth of the time of importing the dashboard.
-    """
+    """Import a module without looking for garbage meanwhile, a sixth of the dashboard's time."""
     with no_garbage_collection():
         return import_module(module)
 

@@ -149,8 +149,7 @@ def counted_up(first: IntArray, last: IntArray) -> Int64Array:
 def _in_few_bits(column: NDArray[Any]) -> NDArray[Any]:
     """Numbers in the same order, in 8 or 16 bits if their range is small.
 
-    numpy sorts these by radix: 1 M rows of 160 interleaved streams take 14 ms, instead of 98 ms
-    without it and 31 ms with `pandas.factorize`; 100 k rows take 0.9, 6.6 and 2.1 ms.
+    numpy sorts these by radix: 1 M rows of 160 interleaved streams take 14 ms instead of 98 ms.
     """
     if column.dtype.kind == "f" or not column.size or column.dtype.itemsize <= _FEW_BYTES:
         return column

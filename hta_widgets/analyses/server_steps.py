@@ -370,8 +370,7 @@ def phases_of(job: Job) -> dict[str, tuple[int, ...]]:
 def _cut_firsts(steps: pd.DataFrame) -> set[int]:
     """First steps of recordings if the gap before their work is not recorded.
 
-    Without the wait for its host, it would lower the mean. A first step that is longer than the
-    others even so is kept: it may set up what the others use.
+    It would lower the mean; one that is longer than the others even so is kept.
     """
     found = set[int]()
     for _, of_rank in steps.groupby("rank"):

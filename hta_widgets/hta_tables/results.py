@@ -35,8 +35,8 @@ _DESCRIBED = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
 def _tables_of(columns: Mapping[int, Columns]) -> dict[int, pd.DataFrame]:
     """Make a table of each rank's columns, without copying them.
 
-    All columns are computed before the first table is made: numpy work between two tables would
-    evict pandas from the CPU's caches and make each table take seven times as long.
+    All columns are computed first: numpy work between two tables makes each take seven times as
+    long, as it evicts pandas from the CPU's caches.
     """
     return {rank: pd.DataFrame(of_rank, copy=False) for rank, of_rank in columns.items()}
 

@@ -9,10 +9,8 @@ A name passes through four stages; each removes something that profilers write d
 4. read the tokens and skip the types of literals, the arguments of templates, and return types
    (`Reading`)
 
-Argument types are dropped because Nsight Systems writes ``T2`` for those that depend on a template.
-Of the 41 kernels in a real export, 7 have equal mangled and demangled names if argument types are
-kept, and all 41 if they are dropped. No two kernels of one job in the real traces of the tests
-become equal.
+Argument types are dropped because Nsight Systems writes ``T2`` for those that depend on a template:
+of 41 kernels in a real export, only 7 have equal mangled and demangled names if they are kept.
 """
 
 from __future__ import annotations

@@ -360,8 +360,7 @@ def distinct_labels(
 
     Labels that would be alike end with the parts in which the names differ, from each other and
     from all further names that they are `among`. What lists kernels of one job gives the names of
-    all: a chart of three GEMMs once had the label of one at the bar of another, and one batch norm
-    had other names in a table and in a chart that also listed its sister.
+    all: a chart of three GEMMs once had the label of one at the bar of another.
 
     Examples
     --------
@@ -400,7 +399,7 @@ def _told_apart(label: str, names: Sequence[str], width: int) -> list[str]:
     """The label of each name with parts that no other name has all of; empty if none fit.
 
     Among fewer names, such as those of a window, other parts may suffice, but a label must never
-    belong to a different kernel here: one kernel's bar once had another kernel's label.
+    belong to a different kernel here.
     """
     if len(names) == 1:
         return [label]

@@ -46,8 +46,7 @@ class WhatIfPanel(Panel[WhatIfSteps]):
 
     All changes are replayed together, through everything that waits for something else, over all
     ranks. At its maximum, the slider of the host means a host that needs no time. Showing a finding
-    turns no knob: hardly any knob removes exactly what the price covers, and two answers to the
-    same question (919 and 927 ms) are one too many.
+    turns no knob, as hardly any knob removes exactly what the price covers.
     """
 
     name = "what_if"

@@ -289,8 +289,7 @@ def idle_owner_finding(
 def _counted(cause: IdleCause, causes: pd.DataFrame) -> str:
     """The class that most of a cause counts for, if it is not the usual one.
 
-    Code that prepares the next batch may not have the name of a DataLoader, and a host that is late
-    anyway does not catch up after a wait.
+    Code that prepares the next batch, for example, may not have the name of a DataLoader.
     """
     own = causes[causes["cause"] == cause.name]
     by_class = sums_by_text(own["class"], own["idle_ns"])
@@ -313,11 +312,7 @@ def _longest(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int, said: str) 
 
 
 def _most_in(chosen: Mask, owners: pd.DataFrame, paths: MergedPaths) -> str:
-    """The owner with the most time in some rows, in words.
-
-    That may be none: ``cudaLaunchKernel`` was named for a third of the time, although the host was
-    in no call for half of it.
-    """
+    """The owner with the most time in some rows, in words; that may be no recorded call."""
     idle_ns = np.where(chosen, owners["idle_ns"].to_numpy(), 0)
     most, most_ns = _most(idle_ns, owners, paths, paths.name)
     if not most_ns:

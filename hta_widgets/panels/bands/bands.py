@@ -105,8 +105,7 @@ NOT_YET: Final = Bands(
 def cpu_rows(found: Diagnosis, selection: Selection | None) -> list[FindingRow]:
     """Turn what the CPUs did into rows, with *Show* if there is a selection; none with GPU work.
 
-    How to record the GPU work comes first, unless the text above the rows says it: of launches
-    without work, the fix was in the terminal alone.
+    How to record the GPU work comes first, unless the text above the rows says it.
     """
     work = found.cpu_work
     if work is None:
@@ -327,9 +326,8 @@ def verdict(found: Diagnosis) -> str:
 def headline(found: Diagnosis) -> str:
     """What a step is bound by and, if there are findings, how much of it computes nothing.
 
-    Further lines say what is unexplained, and what is fine. With two ranks of DLRM, the largest
-    part of a step was idle time for which no launch was late; with eight, 37 % was waiting that
-    goes with late launches. Each has its own line: as clauses of one sentence, nobody read them.
+    Further lines say what is unexplained, and what is fine; as clauses of one sentence, nobody
+    read them.
     """
     said = [each for each in (_pace(found), verdict(found) if found else "") if each]
     fine = [f"fine: {found.fine}"] * bool(found.fine)
@@ -348,9 +346,8 @@ def _pace(found: Diagnosis) -> str:
 
 
 MORE_THAN_SUM: Final = 1.05
-"""Ratio of what findings bring together to their sum above which the line says why: a host that
-waits after each launch, and takes long from each wait to the next, gains 45 % and 11 % without one
-of them, and 76 % without both."""
+"""Ratio of what findings bring together to their sum above which the line says why: of two of one
+host, 45 % and 11 % without one of them, and 76 % without both."""
 
 
 def tickable(found: Diagnosis) -> list[int]:

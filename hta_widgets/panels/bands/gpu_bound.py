@@ -111,9 +111,8 @@ def far_from_peak(
 ) -> str:
     """MFU, the kernel time in excess of the roof, and a shape that is slower than others.
 
-    Time without a known roof is left to the roofline panel: next to verdict and table, it was one
-    number too many. Without steps, the MFU is over the GPU span of each rank, like the verdict's
-    shares: next to a span of 12.5 ms, it was 32.5 % (of 12.9 ms) instead of 33.5 %.
+    Time without a known roof is left to the roofline panel. Without steps, the MFU is over the GPU
+    span of each rank, like the verdict's shares.
     """
     found = roofline(job, ranks, steps=steps)
     devices = found.devices

@@ -32,8 +32,7 @@ OF_CPUS: Final = "operators"
 OF_RANGES: Final = "gpu_annotations"
 OF_COUNTERS: Final = "cupti_counters"
 """The panels that show what CPUs did: in general; collectives, and ranges if no operators were
-recorded; and kernels whose counters were read, of which the operators have the times of replays.
-For collectives that take 1.1 s, the operators' 3.96 µs used to open."""
+recorded; and kernels whose counters were read, of which the operators have the times of replays."""
 
 
 def order(panel: type[Panel[Any]]) -> tuple[int, int, str]:

@@ -87,8 +87,7 @@ class Format:
     """A trace format: how to recognise it, find its ranks and load them.
 
     The functions are defined at module level, so that a format can be sent to workers. There it is
-    equal to itself, but not the same object: with ``is``, a worker took PyTorch's traces for those
-    of another recorder, and its advice was for Nsight Systems.
+    equal to itself, but not the same object: compare formats with ``==``.
     """
 
     name: str

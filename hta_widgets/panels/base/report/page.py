@@ -88,9 +88,8 @@ def policy(script: str) -> str:
     It makes no request: nothing is loaded, fetched, sent or framed. Plotly needs inline styles;
     ``blob:`` is needed to import modules and to save pictures of charts.
 
-    A policy has no rule for links that a reader follows, and none for WebRTC that browsers support:
-    Chromium 156 ignores ``webrtc 'block'`` and warns about it on the console. The front end uses
-    neither, and no other script runs.
+    A policy has no rule for links that a reader follows, and none for WebRTC that browsers support;
+    the front end uses neither, and no other script runs.
     """
     sum_ = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rules = {

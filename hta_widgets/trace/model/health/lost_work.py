@@ -31,9 +31,8 @@ LAUNCHES_A_KERNEL: Final = re.compile(r"Launch(Cooperative)?Kernel|ModuleLaunchK
 REPLAYS_A_GRAPH: Final = re.compile(r"GraphLaunch")
 
 GIVING_WORK: Final = 0.5
-"""Share of graph replays that must have work before the others count as having lost theirs. Once
-its buffer is full, roctracer loses the work of all replays: half of a server's steps looked like
-0 ms."""
+"""Share of graph replays that must have work before the others count as having lost theirs, as with
+roctracer once its buffer is full."""
 
 IN_FLIGHT: Final = 2
 """Number of replays at the end of a recording that may not have run yet."""

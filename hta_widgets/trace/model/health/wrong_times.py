@@ -32,8 +32,7 @@ what they wait for: none does in any of the shared traces."""
 
 MOST_APART: Final = 0.01
 """Share of a recording that may be wrong if all its GPU work is off by as much as its two clocks
-contradict each other. A request of 1 s on an MI300X contradicts itself by 1.3 µs in 3 of 56 calls
-that wait, which is nothing next to the 700 ms in which its GPU is idle."""
+contradict each other: 1.3 µs are nothing next to 700 ms in which a GPU is idle."""
 
 LAUNCH_NS: Final = 20_000
 """How far the clocks may be apart while less than `MOST_APART` is wrong.
@@ -144,8 +143,7 @@ def _late(events: Events, linked: Int64Array, launches: Int32Array) -> Times:
     A call waits for all work whose launch had returned, on any thread; in a process with several
     GPUs, for the work of one of them, which is not recorded. It is the first unless the program
     chose another: where all work is on another one, and would start before its launch if the clocks
-    were that far apart, the call waited for none of it. A model on the third of ten GPUs was said
-    to have wrong clocks, because the profiler's own call had waited for the first.
+    were that far apart, the call waited for none of it, as the profiler's own call may.
 
     A call that waits for a stream waits for the copy to the host that its thread launched last, as
     in ``.item()``; other streams are not recorded. Copies to the host that are not asynchronous

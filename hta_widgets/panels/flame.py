@@ -21,7 +21,7 @@ from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import View
 from hta_widgets.panels.base.rendered_view import RenderedView
 from hta_widgets.panels.base.selection import TIME_FIELDS
-from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
+from hta_widgets.panels.base.summary import image
 from hta_widgets.panels.base.traits import LabelledEnum, Texts
 from hta_widgets.panels.base.view import columns_as_text
 from hta_widgets.trace.model.formats import Recorded
@@ -139,11 +139,8 @@ class FlamePanel(Panel[Flame]):
             unfinished.write_bytes(text.encode(errors="replace"))
         return target
 
-    def summary(self, limit: int = SUMMARY_BYTES) -> str:
-        """Return title, finding, boxes and rows as HTML; see `Panel.summary`."""
-        self._show()
-        picture = flame_picture(self._rendered.result) if self._rendered else ""
-        return with_picture(picture, self.title, limit, super().summary)
+    def _picture(self, result: Flame) -> str:
+        return image(flame_picture(result), self.title)
 
     def _shown(self, outcome: RenderedView[Flame] | Exception) -> View:
         if isinstance(outcome, RenderedView):

@@ -30,7 +30,7 @@ from hta_widgets.panels.base.panel_of_two import PanelOfTwo
 from hta_widgets.panels.base.protocol import FindingRow, View
 from hta_widgets.panels.base.rendered_view import RenderedView
 from hta_widgets.panels.base.selection import Selection
-from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
+from hta_widgets.panels.base.summary import image
 from hta_widgets.panels.base.traits import Texts, references
 from hta_widgets.panels.base.updates import UPDATES
 from hta_widgets.panels.timeline import TimelinePanel
@@ -225,12 +225,10 @@ class ChangePanel(PanelOfTwo[Change]):
         found = [each for key in keys for each in others.get(key, ())]
         return value if value in found else next(iter(found), "")
 
-    def summary(self, limit: int = SUMMARY_BYTES) -> str:
-        """Return title, finding, a step of each job, charts and rows; see `Panel.summary`."""
-        self._show()
+    def _picture(self, result: Change) -> str:
         said = {each["second"]: each["said"] for each in self._stacked}
-        shown = [(step, said.get(of == 1, "")) for of, step in self._steps(self.result)]
-        return with_picture(steps_picture(shown), "A step of each job", limit, super().summary)
+        shown = [(step, said.get(of == 1, "")) for of, step in self._steps(result)]
+        return image(steps_picture(shown), "A step of each job")
 
     def tabulate(self, result: Change) -> pd.DataFrame:
         """List the rows below the open one, with the times of both jobs (ns per step)."""

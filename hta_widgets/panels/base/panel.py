@@ -444,8 +444,13 @@ class Panel(DrawnWidget, Generic[ResultT]):
             Maximum number of bytes; charts and rows that are too large are left out.
         """
         self._show()
-        drawings = self._rendered.drawings if self._rendered else {}
-        return html_summary(self._spec["title"], self._view, drawings, limit)
+        title, shown = self._spec["title"], self._rendered
+        drawings, picture = (shown.drawings, self._picture(shown.result)) if shown else ({}, "")
+        return html_summary(title, self._view, drawings, limit, picture)
+
+    def _picture(self, result: ResultT) -> str:  # noqa: ARG002
+        """Image for the summary, of what the panel draws without plotly."""
+        return ""
 
     def __repr__(self) -> str:
         """Job and parameters."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Final
 from urllib.parse import quote
@@ -29,7 +29,6 @@ _BYTES_PER_POINT: Final = 24
 """Bytes per point of a step line, including as much again for what surrounds it."""
 
 _LONGEST_PARAGRAPH: Final = 1_000
-_END_OF_FINDING: Final = "</p>"
 _UNQUOTED: Final = " !$'()*+,/:;=?@[]^{|}"
 """Characters that need no escape in a URL, besides letters, digits and ``_.-~``."""
 
@@ -38,11 +37,15 @@ _TAG: Final = re.compile("<[^>]*>")
 
 
 def html_summary(
-    title: str, view: View, drawings: Mapping[str, Drawing], limit: int = SUMMARY_BYTES
+    title: str,
+    view: View,
+    drawings: Mapping[str, Drawing],
+    limit: int = SUMMARY_BYTES,
+    own: str = "",
 ) -> str:
-    """Title, finding, error, charts and first rows of a view, as escaped HTML.
+    """Title, finding, error, its own image, charts and first rows of a view, as escaped HTML.
 
-    Charts and rows that need more bytes than the limit are left out.
+    Images and rows that need more bytes than the limit are left out.
     """
     counted = f"Only {view['time']}." if view["time"] else ""
     # the sentence of a diagnosis is its first finding, which its rows repeat in more detail
@@ -51,10 +54,12 @@ def html_summary(
     texts = dict.fromkeys((counted, said, view["error"], view["empty"]))
     paragraphs = (_shortened(text, _LONGEST_PARAGRAPH) for text in texts if text)
     head = f"<b>{escape(title)}</b>" + "".join(f"<p>{escape(text)}</p>" for text in paragraphs)
-    head += findings_table(view["findings"])
-    left = limit - _size(head)
+    findings = findings_table(view["findings"])
+    left = limit - _size(head + findings)
     if left < 0:
         return ""
+    own = own if _size(own) <= left else ""
+    left -= _size(own)
     few, more = (_table(view["table"], rows) for rows in (FEW_ROWS, ROWS))
     shown: list[str] = []
     for picture in pictures(drawings, left // _BYTES_PER_POINT):
@@ -63,19 +68,7 @@ def html_summary(
             shown.append(picture)
             left -= _size(picture)
     table = next((each for each in (more, few) if _size(each) <= left), "")
-    return "".join([head, *shown, table])
-
-
-def with_picture(picture: str, name: str, limit: int, rest_of: Callable[[int], str]) -> str:
-    """A summary with a picture (SVG), below the finding, of what its panel draws without plotly.
-
-    A picture that is too large is left out. `rest_of` makes the summary without it, given the
-    number of bytes left.
-    """
-    shown = image(picture, name) if picture else ""
-    shown = shown if _size(shown) <= limit else ""
-    head, end, rest = rest_of(limit - _size(shown)).partition(_END_OF_FINDING)
-    return f"{head}{end}{shown}{rest}"
+    return "".join([head, own, findings, *shown, table])
 
 
 def pictures(drawings: Mapping[str, Drawing], points: int) -> Iterator[str]:
@@ -91,11 +84,13 @@ def pictures(drawings: Mapping[str, Drawing], points: int) -> Iterator[str]:
 
 
 def image(picture: str, name: str) -> str:
-    """Image element that holds its SVG.
+    """Image element that holds its SVG; empty without one.
 
     JupyterLab removes ``<svg>`` elements from an untrusted notebook and leaves their
     labels as loose text, but it keeps images. No browser runs scripts in an image.
     """
+    if not picture:
+        return ""
     short = _TAG.sub(lambda tag: tag[0].replace('"', "'"), picture)  # one byte each, not three
     address = quote(short, safe=_UNQUOTED, errors="replace")
     return f'<p><img alt="Chart: {escape(name)}" src="data:image/svg+xml,{address}"></p>'

@@ -23,7 +23,7 @@ from hta_widgets.panels.base.declarations import button, parameter
 from hta_widgets.panels.base.panel import Panel
 from hta_widgets.panels.base.protocol import View
 from hta_widgets.panels.base.rendered_view import RenderedView
-from hta_widgets.panels.base.summary import SUMMARY_BYTES, with_picture
+from hta_widgets.panels.base.summary import image
 from hta_widgets.panels.base.traits import Texts, typed_dict
 from hta_widgets.panels.base.updates import locked
 from hta_widgets.panels.timeline.bands import bands, most_band_pixels
@@ -192,11 +192,8 @@ class TimelinePanel(Panel[Timeline]):
             return self.result.lanes.analysed
         return int(shown["start_ns"].min()), int(shown["end_ns"].max())
 
-    def summary(self, limit: int = SUMMARY_BYTES) -> str:
-        """Return title, finding, lanes and rows as HTML; see `Panel.summary`."""
-        self._show()
-        picture = timeline_picture(self._rendered.result) if self._rendered else ""
-        return with_picture(picture, self.title, limit, super().summary)
+    def _picture(self, result: Timeline) -> str:
+        return image(timeline_picture(result), self.title)
 
     def _shown(self, outcome: RenderedView[Timeline] | Exception) -> View:
         if isinstance(outcome, RenderedView):

@@ -405,7 +405,7 @@ def test_a_trace_without_gpu_work(
     assert "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] records both" in text
     of_operators = "Of 5 µs of CPU time in operators: - 5 µs (100 %): aten::mm, 1 call"
     assert (of_operators in text) == any(event["cat"] == "cpu_op" for event in events)
-    assert ("No operators were recorded, either." in text) == (of_operators not in text)
+    assert ("No operators or ranges were recorded, either." in text) == (of_operators not in text)
     document = json.loads(said(capsys, trace, "--json"))
     jsonschema.validate(document, SCHEMA)
     assert (document["status"], document["kind"]) == ("no_gpu_work", "CPU only")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -49,6 +49,7 @@ MEMORY: Final = "memory"
 
 _OWNERS: Final = (OPERATORS, CALLS, RANGES, LINES)
 _USES_MEMORY: Final = "allocates memory of a GPU"
+_NOTHING: Final = "No operators or ranges were recorded, either."
 
 WHAT_TO_DO: Final = {
     OPERATORS: "The operators panel lists all of them, also by shape.",
@@ -92,20 +93,13 @@ _MOST_OF_A_RANK: Final = 1000
 
 
 class CpuOwner(NamedTuple):
-    """An operator or a line of Python, with all of its calls on all ranks.
-
-    Attributes
-    ----------
-    name : str
-    own_ns : int
-        Time in its calls, without operators, CUDA calls and ranges inside. For lines, only the time
-        of other lines inside is left out; everything that they call in PyTorch and other Python
-        libraries counts.
-    calls : int
-    """
+    """An operator or a line of Python, with all of its calls on all ranks."""
 
     name: str
     own_ns: int
+    """Time in its calls, without operators, CUDA calls and ranges inside. For lines, only the time
+    of other lines inside is left out; everything that they call in PyTorch and other Python
+    libraries counts."""
     calls: int
 
 
@@ -123,99 +117,52 @@ class CpuWork:
 
     Times are those that pass in calls, as the profiler records them, whether a core computes or the
     call waits. Calls that run at the same time on several threads add up.
-
-    Attributes
-    ----------
-    ranks : int
-        Number of ranks.
-    steps : tuple of int
-        Numbers of the ProfilerSteps that count, ascending; on the CPU, each lasts from its mark to
-        the next one. Empty without steps: then everything that is analysed counts.
-    operators_ns : int
-        Time in operators.
-    operators : tuple of CpuOwner
-        Those with most own time, longest first.
-    calls_ns, calls
-        The same for CUDA API calls outside operators.
-    ranges_ns, ranges
-        The same for annotated ranges (such as NVTX) outside operators, on ranks without Python
-        frames.
-    lines_ns : int
-        Time in functions of the user's Python code, named by their first lines, on the threads that
-        run operators; 0 if no Python frames were recorded.
-    lines : tuple of CpuOwner
-        Those with most own time, longest first.
-    recorded_ns : int
-        Time from the first call to the end of the last one, on the thread of each rank with most
-        time in operators.
-    loading_ns : int
-        Part of it in which this thread loads or prepares data.
-    of_job : bool
-        Whether no rank of the job has GPU work, rather than just none of these ranks.
-    launches : int
-        Calls that launched GPU work, which is not in the traces.
-    waited_for : bool
-        Whether the host waited for this work, which therefore ran.
-    on_gpus : str
-        What shows that the job used GPUs, as the predicate of a sentence; empty if nothing does.
-    on_cpu : str
-        What shows that the job ran on the CPU, as a sentence without its end; empty if nothing
-        does.
-    of_nsys : bool
-        Whether Nsight Systems recorded the ranks.
-    measured : int
-        Kernels that CUPTI's range profiler measured instead of recording when they ran.
-    lost_work : bool
-        Whether the recorder says that it may have lost GPU work.
-    is_cut : bool
-        Whether a file is cut: PyTorch's profiler writes GPU work after host work.
-    api_calls : int
-        CUDA API calls: if there are some, the recorder could see that nothing was launched.
-    launches_kernels : bool
-        Whether any of them launches a kernel or a graph.
-    collectives_ns : int
-        Time in which collectives run on any thread.
-    analysed_ns : int
-        Time from the first call of all threads to the end of the last one.
-    collective : str
-        The collective with most time.
-    is_one_collective : bool
-        Whether it is the only one.
-    step_ns : int
-        Length of the mean step of these ranks; 0 without steps.
-    memory : str
-        What fills the memory at its peak, in sentences; empty if memory was not recorded.
     """
 
     ranks: int
+    """Number of ranks."""
     steps: tuple[int, ...]
+    """Numbers of the ProfilerSteps that count, ascending; on the CPU, each lasts from its mark to
+    the next one. Empty without steps: then everything that is analysed counts."""
+    step_ns: int
+    """Length of the mean step of these ranks; 0 without steps."""
     operators_ns: int
     operators: tuple[CpuOwner, ...]
+    """Time in operators, and those with most own time, longest first."""
+    calls_ns: int
+    calls: tuple[CpuOwner, ...]
+    """The same for CUDA API calls outside operators."""
+    ranges_ns: int
+    ranges: tuple[CpuOwner, ...]
+    """The same for annotated ranges (such as NVTX) outside operators, on ranks without Python
+    frames."""
     lines_ns: int
     lines: tuple[CpuOwner, ...]
+    """The same for functions of the user's Python code, named by their first lines, on the threads
+    that run operators; 0 if no Python frames were recorded."""
     recorded_ns: int
+    """Time from the first call to the end of the last one, on the thread of each rank with most
+    time in operators."""
     loading_ns: int
+    """Part of it in which this thread loads or prepares data."""
+    collectives_ns: int
+    """Time in which collectives run on any thread."""
+    collective: str
+    is_one_collective: bool
+    """The collective with most time, and whether it is the only one."""
+    analysed_ns: int
+    """Time from the first call of all threads to the end of the last one."""
     memory: str
-    of_job: bool
-    calls_ns: int = 0
-    calls: tuple[CpuOwner, ...] = ()
-    ranges_ns: int = 0
-    ranges: tuple[CpuOwner, ...] = ()
-    launches: int = 0
-    waited_for: bool = False
-    measured: int = 0
-    lost_work: bool = False
-    is_cut: bool = False
-    on_gpus: str = ""
-    on_cpu: str = ""
-    of_nsys: bool = False
-    api_calls: int = 0
-    launches_kernels: bool = False
-    collectives_ns: int = 0
-    analysed_ns: int = 0
-    collective: str = ""
-    is_one_collective: bool = False
-    step_ns: int = 0
+    """What fills the memory at its peak, in sentences; empty if memory was not recorded."""
+    launches: int
+    """Calls that launched GPU work, which is not in the traces."""
+    measured: int
+    """Kernels that CUPTI's range profiler measured instead of recording when they ran."""
+    on_cpu: str
+    """What shows that the job ran on the CPU, as a sentence without its end; empty if nothing
+    does."""
+    no_gpu_work: str
+    """Why no cause of lost time is given, in a sentence."""
 
     @property
     def lists(self) -> dict[str, Listed]:
@@ -309,74 +256,16 @@ class CpuWork:
         return said.replace("shape.", "shape and by line.") if lists_lines else said
 
     @property
-    def no_gpu_work(self) -> str:
-        """Why no cause of lost time is given, in a sentence."""
-        if self.measured:
-            return (
-                f"CUPTI's range profiler measured {counted(self.measured, 'kernel')} and did not "
-                "record when they ran: see the tab CUPTI counters of the dashboard. For the times "
-                "of kernels, record again without profiler_metrics."
-            )
-        if self.launches:
-            launches = counted(self.launches, "launch", "launches")
-            why = ": the recording ended before it ran, or the"
-            if self.waited_for:
-                why = ", though the host waited for it: the"
-            return (
-                f"The GPU work of {launches} was not recorded{why} recorder could not see the GPU."
-            )
-        if not self.of_job:
-            return "No GPU work was recorded on the selected ranks."
-        if self.lost_work:
-            none = f"no recorded call of the CUDA API ({self.api_calls:,} in all) launches any"
-            is_none = self.api_calls and not self.launches_kernels
-            why = f": {none}; the recorder warns" if is_none else ", and the recorder warns"
-            return f"No GPU work was recorded{why} that it may have lost some."
-        if self.on_cpu and not self.is_cut:
-            return f"The job ran on the CPU: {self.on_cpu}."
-        return f"No GPU work was recorded: {self._why}."
-
-    @property
-    def _why(self) -> str:
-        if self.is_cut:
-            return "the file is cut, and what a profiler writes last is the work of the GPU"
-        if self.api_calls and self.on_gpus:
-            return (
-                f"the job {self.on_gpus}, but no recorded call of the CUDA API "
-                f"({self.api_calls:,} in all) launches any"
-            )
-        if self.of_nsys:
-            return "no CUDA calls were traced (nsys profile --trace=cuda,nvtx traces them)"
-        if self.on_gpus:
-            return f"the job {self.on_gpus}, but was recorded without the GPU {_RECORDS_BOTH}"
-        return f"the job ran on the CPU, or it was recorded without the GPU {_RECORDS_BOTH}"
-
-    @property
     def verdict(self) -> str:
         """Everything that can be said, and why it is not more."""
-        return " ".join((self.no_gpu_work, *(self.sentences or (self._nothing,))))
-
-    @property
-    def _nothing(self) -> str:
-        return f"No {'ranges' if self.of_nsys else 'operators'} were recorded, either."
+        return " ".join((self.no_gpu_work, *(self.sentences or (_NOTHING,))))
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers as JSON values, in ms."""
-        return {
-            "steps": [*self.steps],
-            "recorded_ms": _in_ms(self.recorded_ns),
-            "loading_ms": _in_ms(self.loading_ns),
-            "collectives_ms": _in_ms(self.collectives_ns),
-            "operators_ms": _in_ms(self.operators_ns),
-            "operators": _listed(self.operators),
-            "calls_ms": _in_ms(self.calls_ns),
-            "calls": _listed(self.calls),
-            "ranges_ms": _in_ms(self.ranges_ns),
-            "ranges": _listed(self.ranges),
-            "lines_ms": _in_ms(self.lines_ns),
-            "lines": _listed(self.lines),
-            "memory": self.memory,
-        }
+        times = ("recorded", "loading", "collectives", *_OWNERS)
+        in_ms = {f"{each}_ms": _in_ms(getattr(self, f"{each}_ns")) for each in times}
+        owners = {part: _listed(getattr(self, part)) for part in _OWNERS}
+        return {"steps": [*self.steps], **in_ms, **owners, "memory": self.memory}
 
 
 def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = None) -> CpuWork:
@@ -403,17 +292,19 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
     for each in found:
         collectives.update(each.collectives)
     health = job.reduce(health_of, chosen).values()
-    lost = [each.lost for each in health if each.lost.launches]
     memory = memory_use(job, chosen) if may_record_memory(job) else None
     devices = {*memory.peak["device_type"]} - {"CPU"} if memory else set()
     has_memory = any(not device.startswith("type") for device in devices)
     on_gpus = max((each.on_gpus for each in found), default="") or _USES_MEMORY * has_memory
     api_calls = sum(each.api_calls for each in found)
+    lost = [each.lost for each in health if each.lost.launches]
     shows_gpu = on_gpus or devices or lost or job.has_gpu_work()
     shows_gpu = shows_gpu or any(each.lost_work or each.measured for each in found)
+    on_cpu = "" if shows_gpu else _on_cpu(api_calls, owned[OPERATORS], memory)
     return CpuWork(
         ranks=len(chosen),
         steps=asked,
+        step_ns=analysed_ns // max(steps_of_ranks, 1) if asked else 0,
         operators_ns=owned_ns[OPERATORS],
         operators=owned[OPERATORS],
         calls_ns=owned_ns[CALLS],
@@ -425,25 +316,56 @@ def cpu_work(job: Job, ranks: Iterable[int], steps: Collection[int] | None = Non
         recorded_ns=sum(each.recorded_ns for each in found),
         loading_ns=sum(each.loading_ns for each in found),
         collectives_ns=sum(each.collectives_ns for each in found),
-        analysed_ns=analysed_ns,
-        step_ns=analysed_ns // max(steps_of_ranks, 1) if asked else 0,
         collective=max(collectives, key=lambda name: collectives[name], default=""),
         is_one_collective=len(collectives) == 1,
-        of_job=not job.has_gpu_work(),
-        lost_work=any(each.lost_work for each in found),
-        is_cut=any(each.faults.is_cut for each in health),
-        on_gpus=on_gpus,
-        on_cpu="" if shows_gpu else _on_cpu(api_calls, owned[OPERATORS], memory),
-        of_nsys=all(job.sources[rank].format == NSYS for rank in chosen),
-        api_calls=api_calls,
-        launches_kernels=any(
-            each.launches_kernels for each in job.reduce(rank_records, chosen).values()
-        ),
-        measured=sum(each.measured for each in found),
-        launches=sum(each.launches for each in lost),
-        waited_for=all(each.waited_for for each in lost),
+        analysed_ns=analysed_ns,
         memory=memory.finding if memory else "",
+        launches=sum(each.launches for each in lost),
+        measured=sum(each.measured for each in found),
+        on_cpu=on_cpu,
+        no_gpu_work=_no_gpu_work(job, chosen, found, on_gpus, on_cpu),
     )
+
+
+def _no_gpu_work(
+    job: Job, ranks: tuple[int, ...], found: Sequence[_OfRank], on_gpus: str, on_cpu: str
+) -> str:
+    """Why there is no GPU work, in a sentence, from what shows that GPUs or only CPUs were used."""
+    health = job.reduce(health_of, ranks).values()
+    lost = [each.lost for each in health if each.lost.launches]
+    calls = sum(each.api_calls for each in found)
+    launch_none = f"no recorded call of the CUDA API ({calls:,} in all) launches any"
+    if measured := sum(each.measured for each in found):
+        return (
+            f"CUPTI's range profiler measured {counted(measured, 'kernel')} and did not record "
+            "when they ran: see the tab CUPTI counters of the dashboard. For the times of kernels, "
+            "record again without profiler_metrics."
+        )
+    if lost:
+        launches = counted(sum(each.launches for each in lost), "launch", "launches")
+        why = ": the recording ended before it ran, or the"
+        if all(each.waited_for for each in lost):
+            why = ", though the host waited for it: the"
+        return f"The GPU work of {launches} was not recorded{why} recorder could not see the GPU."
+    if job.has_gpu_work():
+        return "No GPU work was recorded on the selected ranks."
+    if any(each.lost_work for each in found):
+        records = job.reduce(rank_records, ranks).values()
+        is_none = calls and not any(each.launches_kernels for each in records)
+        why = f": {launch_none}; the recorder warns" if is_none else ", and the recorder warns"
+        return f"No GPU work was recorded{why} that it may have lost some."
+    if any(each.faults.is_cut for each in health):
+        why = "the file is cut, and what a profiler writes last is the work of the GPU"
+    elif on_cpu:
+        return f"The job ran on the CPU: {on_cpu}."
+    elif calls and on_gpus:
+        why = f"the job {on_gpus}, but {launch_none}"
+    elif all(job.sources[rank].format == NSYS for rank in ranks):
+        why = "no CUDA calls were traced (nsys profile --trace=cuda,nvtx traces them)"
+    else:
+        did = f"{on_gpus}, but" if on_gpus else "ran on the CPU, or it"
+        why = f"the job {did} was recorded without the GPU {_RECORDS_BOTH}"
+    return f"No GPU work was recorded: {why}."
 
 
 class _OfRank(NamedTuple):

@@ -813,7 +813,7 @@ VERDICTS: Final[list[Form]] = [
         "The GPU work of <launches> was not recorded[[, though the host waited for it]]: <_how>[[ "
         f"Of <whole> of CPU time in operators{IN_ALL}, <name> takes the most: <time> "
         "(<part>) in <calls>.[[ <_others>]]]]"
-        "[[No operators were recorded, either.]]",
+        "[[No operators or ranges were recorded, either.]]",
         lost_at_all,
     ),
     Form(

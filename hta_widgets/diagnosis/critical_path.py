@@ -39,29 +39,20 @@ host, it was one of 142 µs in 1.4 s."""
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CriticalPathTables(Result):
-    """The critical path of the analysed steps.
-
-    Attributes
-    ----------
-    classes : DataFrame
-        ``class``, ``ns`` and ``percent`` of the path, the longest first.
-    kernels : DataFrame
-        A row for each kernel of the steps, ordered by the gain without one of its calls: see
-        `CriticalPath.by_kernel`.
-    operators : DataFrame
-        ``operator``, ``host_ns``, ``gpu_ns``, ``ns``, ``percent``, the longest first.
-    ranks : DataFrame
-        ``rank``, ``class``, ``ns``, ``percent``: the time in which others wait for a rank belongs
-        to that rank.
-    pieces : DataFrame
-        In chronological order: see `CriticalPath.pieces`.
-    """
+    """The critical path of the analysed steps."""
 
     classes: pd.DataFrame
+    """``class``, ``ns`` and ``percent`` of the path, the longest first."""
     kernels: pd.DataFrame
+    """A row for each kernel of the steps, ordered by the gain without one of its calls: see
+    `CriticalPath.by_kernel`."""
     operators: pd.DataFrame
+    """``operator``, ``host_ns``, ``gpu_ns``, ``ns``, ``percent``, the longest first."""
     ranks: pd.DataFrame
+    """``rank``, ``class``, ``ns``, ``percent``: the time in which others wait for a rank belongs to
+    that rank."""
     pieces: pd.DataFrame
+    """In chronological order: see `CriticalPath.pieces`."""
     find: Callable[[], CriticalPath] | None
     """Computes `path`."""
 

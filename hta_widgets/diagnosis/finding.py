@@ -61,24 +61,16 @@ _OF_PYTORCH: Final = re.compile(
 
 
 class Advice(NamedTuple):
-    """One thing to do.
-
-    Attributes
-    ----------
-    do : str
-        In one sentence.
-    code : str
-        Code to copy: Python, or a shell command; empty if there is none.
-    needs : tuple of Condition
-        All of them must hold.
-    unless : tuple of Condition
-        None of them may hold.
-    """
+    """One thing to do."""
 
     do: str
+    """In one sentence."""
     code: str = ""
+    """Code to copy: Python, or a shell command; empty if there is none."""
     needs: tuple[Condition, ...] = ()
+    """All of them must hold."""
     unless: tuple[Condition, ...] = ()
+    """None of them may hold."""
 
     def holds(self, conditions: Collection[Condition]) -> bool:
         """Whether it can be followed."""
@@ -165,6 +157,14 @@ def of_engines(
     """Advice with a command for each engine of an inference server."""
     codes = {Condition.VLLM: vllm, Condition.SGLANG: sglang}
     return tuple(Advice(do, code, (*needs, each), unless) for each, code in codes.items())
+
+
+def of_vendors(do: str, nvidia: str, amd: str, *needs: Condition) -> tuple[Advice, Advice]:
+    """Advice with a command for the GPUs of each vendor."""
+    return (
+        Advice(do, nvidia, needs, unless=(Condition.AMD,)),
+        Advice(do, amd, (*needs, Condition.AMD)),
+    )
 
 
 def other_kernels(*unless: Condition) -> tuple[Advice, ...]:
@@ -266,90 +266,61 @@ MOST_SHOWN: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """The panel that shows the evidence, and what is selected there.
-
-    Attributes
-    ----------
-    panel : str
-        Name of an analysis, such as ``idle_owners``.
-    ranks : tuple of int
-        Empty for all.
-    streams : tuple of int
-    steps : tuple of int
-        ProfilerSteps; empty for all.
-    kernel : str
-        Name of a kernel, or empty.
-    names : tuple of str
-        Names of the kernels or operators that the panel marks if none is selected.
-    """
+    """The panel that shows the evidence, and what is selected there."""
 
     panel: str
+    """Name of an analysis, such as ``idle_owners``."""
     ranks: tuple[int, ...] = ()
+    """Empty for all."""
     streams: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
+    """ProfilerSteps; empty for all."""
     kernel: str = ""
+    """Name of a kernel, or empty."""
     names: tuple[str, ...] = ()
+    """Names of the kernels or operators that the panel marks if none is selected."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Finding:
-    """One cause of lost time.
-
-    Attributes
-    ----------
-    cause : str
-        One of `CAUSES`.
-    ranks : tuple of int
-        The ranks that cause it, never those that only wait; all ranks if all do; empty if it is a
-        different rank in each step.
-    steps : tuple of int
-        ProfilerSteps in which it occurs; empty if no steps are recorded.
-    sentence : str
-        The cause in words, with its numbers and, if known, its cost; at most 260 characters.
-    words : Words
-        The parts of the sentence.
-    recoverable_ms : float
-        By how much (ms) the mean analysed step, or without steps the GPU span, would be shorter
-        without the cause, by replay. For ``prefill_stall``, how much sooner each token would come,
-        which is not part of its step. 0 if it is not known. Do not add up the values of several
-        findings: `Diagnosis.joint_ms` is what they gain together.
-    lower_ms : float
-        The least that it may be (ms).
-    less_by : {"", "peers", "profiler", "lead", "end", "alone", "moved"}
-        Why it may be less, if `may_be_less`: see `LessBy`.
-    bound : {"measured", "about", "at most", "at least"}
-        Whether the cause costs exactly that, about that (an estimate), at most that, or at least
-        that.
-    percent : float
-        The same in percent of the mean step, `Diagnosis.step_ns`.
-    advice : tuple of Advice
-        What to do about it as far as the recording tells, the best first, then alternatives.
-    evidence : mapping of str to DataFrame or number
-        The numbers behind it, with units in the column names.
-    links : tuple of Link
-        Panels that show more.
-    seen : Seen or None
-        What shows the cause: `Diagnosis.proof` finds all of its intervals.
-    confidence : str
-        ``measured``, or ``inconclusive`` if the trace lacks what would decide it; `sentence` says
-        what.
-    """
+    """One cause of lost time."""
 
     cause: str
+    """One of `CAUSES`."""
     ranks: tuple[int, ...]
+    """The ranks that cause it, never those that only wait; all ranks if all do; empty if it is a
+    different rank in each step."""
     steps: tuple[int, ...]
+    """ProfilerSteps in which it occurs; empty if no steps are recorded."""
     sentence: str
+    """The cause in words, with its numbers and, if known, its cost; at most 260 characters."""
     recoverable_ms: float
+    """By how much (ms) the mean analysed step, or without steps the GPU span, would be shorter
+    without the cause, by replay. For ``prefill_stall``, how much sooner each token would come,
+    which is not part of its step. 0 if it is not known. Do not add up the values of several
+    findings: `Diagnosis.joint_ms` is what they gain together."""
     percent: float
+    """The same in percent of the mean step, `Diagnosis.step_ns`."""
     advice: tuple[Advice, ...]
+    """What to do about it as far as the recording tells, the best first, then alternatives."""
     lower_ms: float = 0.0
+    """The least that ``recoverable_ms`` may be."""
     less_by: LessBy = ""
+    """Why it may be less, if `may_be_less`: see `LessBy`."""
     bound: Bound = "measured"
+    """Whether the cause costs exactly ``recoverable_ms``, about that (an estimate), at most that,
+    or at least that."""
     words: Words = field(default=NO_WORDS)
+    """The parts of the sentence."""
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
+    """The numbers behind it, with units in the column names."""
     links: tuple[Link, ...] = ()
+    """Panels that show more."""
     seen: Seen | None = None
+    """What shows the cause: `Diagnosis.proof` finds all of its intervals."""
     confidence: Confidence = "measured"
+    """``measured``, or ``inconclusive`` if the trace lacks what would decide it; `sentence` says
+    what."""
 
     def __repr__(self) -> str:
         """The cause in words; the repr of a dataclass would print the tables behind it."""

@@ -55,18 +55,12 @@ Status = Literal["findings", "healthy", "cannot_tell", "not_applicable", "no_gpu
 
 
 class Together(NamedTuple):
-    """The mean step without some causes.
-
-    Attributes
-    ----------
-    gain_ms : float
-        By how much it is shorter (ms).
-    bound_by : str
-        What sets its time then; empty if nothing is replayed.
-    """
+    """The mean step without some causes."""
 
     gain_ms: float
+    """By how much it is shorter (ms)."""
     bound_by: str
+    """What sets its time then; empty if nothing is replayed."""
 
 
 NOT_REPLAYED: Final = Together(0.0, "")
@@ -124,95 +118,68 @@ class Replayed:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Diagnosis(Result, Sequence[Finding]):
-    """Findings, the most expensive first; empty if no cause costs more than its limit.
-
-    Attributes
-    ----------
-    findings : tuple of Finding
-    steps : DataFrame
-        One row per rank and analysed step that all ranks have in common: ``rank``, ``step`` (-1
-        without steps), ``own_ns`` (time that the rank needs itself), ``host_ns`` (time that its
-        host needs outside blocking calls, data loading and the profiler), ``kernels`` (launched),
-        and, in ns, what the GPU did and why it was idle. `budget` sums these up into classes that
-        add up to ``period_ns``.
-    job : Job
-    counted : Job or None
-        The same without ranks that do not belong to the others; None if all do.
-    ranks : tuple of int
-        The diagnosed ranks: of the chosen ones, those with GPU work and the same steps, or all if
-        none has GPU work. `not_recorded` says why a rank is not among them.
-    period_ns : float
-        Length of the mean step of all diagnosed ranks (without steps, of their GPU spans); the
-        classes of the budget add up to it.
-    step_ns : float
-        Length of the mean step of the job, from the first start of a rank to the last end; prices
-        refer to it. It is longer than the mean step of its ranks if these start at different times.
-    bound_by : str
-        What sets the time of a step, such as ``bound by the host (89 % of the critical path)``;
-        empty if the replay is not sound.
-    shares : mapping of str to float
-        Percent of the critical path by what sets its time, the largest first.
-    joint_ms : float
-        By how much (ms) the step would be shorter without all findings together, see `together`.
-    replayed : Replayed or None
-        Used by `together`; None if nothing is replayed.
-    explained_percent : float
-        Percentage of the steps of all ranks in which it is known what operations wait for.
-    unmatched_percent : float
-        Percentage of them in communication whose partners are not recorded.
-    not_recorded : tuple of NotRecorded
-        What a diagnosis needs but the traces lack; also among the notices.
-    gpu_bound : GpuBound or None
-        Used by `to_try`; None if something other than the GPU is the bottleneck.
-    phase : str
-        Phase of an inference server whose steps were diagnosed; empty if all steps were.
-    cpu_work : CpuWork or None
-        What the CPUs did if none of the chosen ranks has GPU work; else None.
-    left_out_steps : tuple of int
-        Analysed steps that count only in the finding on them (warm-up or autotuning) or in a notice
-        (a slow first step of unknown cause, or a step that lacks GPU work). The prices of all other
-        findings come from the other steps.
-    health : JobHealth
-        What the recorders got wrong, and how that affects the findings.
-    status : {"findings", "healthy", "cannot_tell", "not_applicable", "no_gpu_work"}
-        ``findings``, also if they are only on another phase of a server, which the verdict and a
-        notice name. ``healthy`` if nothing on these ranks costs more than its limit.
-        ``cannot_tell`` if that is not known, because no kernels are recorded or the GPUs wait for
-        something that the traces do not show. ``not_applicable`` if only graph captures or
-        compilation are recorded, which have no prices.
-    unrecorded_ns : int
-        How long the last analysed step goes on, by its mark, with nothing recorded, if that is
-        long; no step counts it.
-    profiler_ns : float
-        By how much the profiler makes a step longer than ``step_ns``, if that is known.
-    unexplained : tuple of str
-        Considerable time that no finding covers: GPUs that wait for something the traces do not
-        show, losses without a cause, and time that no step counts; also among the notices.
-    """
+    """Findings, the most expensive first; empty if no cause costs more than its limit."""
 
     findings: tuple[Finding, ...]
     steps: pd.DataFrame
+    """One row per rank and analysed step that all ranks have in common: ``rank``, ``step`` (-1
+    without steps), ``own_ns`` (time that the rank needs itself), ``host_ns`` (time that its host
+    needs outside blocking calls, data loading and the profiler), ``kernels`` (launched), and, in
+    ns, what the GPU did and why it was idle. `budget` sums these up into classes that add up to
+    ``period_ns``."""
     job: Job
     ranks: tuple[int, ...]
+    """The diagnosed ranks: of the chosen ones, those with GPU work and the same steps, or all if
+    none has GPU work. `not_recorded` says why a rank is not among them."""
     period_ns: float
+    """Length of the mean step of all diagnosed ranks (without steps, of their GPU spans); the
+    classes of the budget add up to it."""
     step_ns: float
+    """Length of the mean step of the job, from the first start of a rank to the last end; prices
+    refer to it. It is longer than the mean step of its ranks if these start at different times."""
     bound_by: str
+    """What sets the time of a step, such as ``bound by the host (89 % of the critical path)``;
+    empty if the replay is not sound."""
     shares: Mapping[str, float]
+    """Percent of the critical path by what sets its time, the largest first."""
     joint_ms: float
+    """By how much (ms) the step would be shorter without all findings together, see `together`."""
     explained_percent: float
+    """Percentage of the steps of all ranks in which it is known what operations wait for."""
     unmatched_percent: float
+    """Percentage of them in communication whose partners are not recorded."""
     not_recorded: tuple[NotRecorded, ...]
+    """What a diagnosis needs but the traces lack; also among the notices."""
     left_out_steps: tuple[int, ...]
+    """Analysed steps that count only in the finding on them (warm-up or autotuning) or in a notice
+    (a slow first step of unknown cause, or a step that lacks GPU work). The prices of all other
+    findings come from the other steps."""
     status: Status
+    """``findings``, also if they are only on another phase of a server, which the verdict and a
+    notice name. ``healthy`` if nothing on these ranks costs more than its limit. ``cannot_tell`` if
+    that is not known, because no kernels are recorded or the GPUs wait for something that the
+    traces do not show. ``not_applicable`` if only graph captures or compilation are recorded, which
+    have no prices."""
     health: JobHealth = field(default_factory=JobHealth)
+    """What the recorders got wrong, and how that affects the findings."""
     replayed: Replayed | None = None
+    """Used by `together`; None if nothing is replayed."""
     counted: Job | None = None
+    """The ``job`` without ranks that do not belong to the others; None if all do."""
     cpu_work: CpuWork | None = None
+    """What the CPUs did if none of the chosen ranks has GPU work; else None."""
     gpu_bound: GpuBound | None = None
+    """Used by `to_try`; None if something other than the GPU is the bottleneck."""
     phase: str = ""
+    """Phase of an inference server whose steps were diagnosed; empty if all steps were."""
     unrecorded_ns: int = 0
+    """How long the last analysed step goes on, by its mark, with nothing recorded, if that is long;
+    no step counts it."""
     profiler_ns: float = 0.0
+    """By how much the profiler makes a step longer than ``step_ns``, if that is known."""
     unexplained: tuple[str, ...] = ()
+    """Considerable time that no finding covers: GPUs that wait for something the traces do not
+    show, losses without a cause, and time that no step counts; also among the notices."""
     fine: str = ""
 
     def __len__(self) -> int:

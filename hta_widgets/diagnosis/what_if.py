@@ -46,28 +46,20 @@ class WhatIfSteps(Result):
     """A step as recorded, and as it would be.
 
     Neither includes what is known to be the profiler's own time.
-
-    Attributes
-    ----------
-    answer : WhatIf
-        Its length (ms), the gain, and the bounds of the gain.
-    recorded_ms : float
-        Length of the mean step as recorded (ms), as `Replay.step_ms`.
-    classes : DataFrame
-        What sets the time: ``what``, ``recorded_ms`` and ``ms`` (time on the critical path in the
-        mean step).
-    ranks : DataFrame
-        ``rank``, ``recorded_ms`` and ``ms``: when the last step of each rank ends, counted from the
-        first start of any rank.
-    is_bound : bool
-        Whether the gain is known only to lie between two values, or may be larger.
     """
 
     answer: WhatIf
+    """Its length (ms), the gain, and the bounds of the gain."""
     recorded_ms: float
+    """Length of the mean step as recorded (ms), as `Replay.step_ms`."""
     classes: pd.DataFrame
+    """What sets the time: ``what``, ``recorded_ms`` and ``ms`` (time on the critical path in the
+    mean step)."""
     ranks: pd.DataFrame
+    """``rank``, ``recorded_ms`` and ``ms``: when the last step of each rank ends, counted from the
+    first start of any rank."""
     is_bound: bool
+    """Whether the gain is known only to lie between two values, or may be larger."""
 
 
 def what_if(

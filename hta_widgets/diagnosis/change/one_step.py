@@ -25,30 +25,20 @@ BINS: Final = 348
 
 
 class OneStep(NamedTuple):
-    """A step of one rank of a job; times are ns since it started on the device.
-
-    Attributes
-    ----------
-    job : str
-    rank, step : int
-        The step is -1 for the GPU span, without steps.
-    typical : int
-        The step of the rank with the median length; of an even number of steps, the shorter of the
-        two in the middle.
-    length_ns : int
-    seen : DataFrame
-        ``start_ns`` and ``end_ns`` of what belongs to a row of the waterfall, ascending.
-    covered_ns : ndarray of int64, shape (classes of `OVERVIEW_CLASSES`, `BINS`)
-        Time of each class in each of `BINS` equal parts of the step.
-    """
+    """A step of one rank of a job; times are ns since it started on the device."""
 
     job: str
     rank: int
     step: int
+    """The step is -1 for the GPU span, without steps."""
     typical: int
+    """The step of the rank with the median length; of an even number of steps, the shorter of the
+    two in the middle."""
     length_ns: int
     seen: pd.DataFrame
+    """``start_ns`` and ``end_ns`` of what belongs to a row of the waterfall, ascending."""
     covered_ns: Int64Array
+    """Time of each class in each of `BINS` equal parts of the step."""
 
 
 def one_step(

@@ -35,22 +35,15 @@ FEWEST: Final = 2
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SeveralJobs(Result):
-    """Several jobs, each compared with the first.
-
-    Attributes
-    ----------
-    jobs : tuple of Summary
-    changes : tuple of Change
-        From the first to each of the others.
-    table : DataFrame
-        One row per job: ``job``, ``steps`` (that count), ``mean_ns`` (of the mean step; int64),
-        ``change_percent`` (of the mean step, from the first job; NaN for the first), ``verdict``
-        (empty for the first), and the classes of the budget in ns, which add up to ``mean_ns``.
-    """
+    """Several jobs, each compared with the first."""
 
     jobs: tuple[Summary, ...]
     changes: tuple[Change, ...]
+    """From the first to each of the others."""
     table: pd.DataFrame
+    """One row per job: ``job``, ``steps`` (that count), ``mean_ns`` (of the mean step; int64),
+    ``change_percent`` (of the mean step, from the first job; NaN for the first), ``verdict`` (empty
+    for the first), and the classes of the budget in ns, which add up to ``mean_ns``."""
 
     @property
     def times(self) -> pd.DataFrame:

@@ -16,23 +16,15 @@ from hta_widgets.trace.ranks.rank import Rank
 
 
 class NotRecorded(NamedTuple):
-    """Something that the traces lack.
-
-    Attributes
-    ----------
-    what : str
-    untold : str
-        What a diagnosis cannot tell without it.
-    how : str
-        How to record it, or to open it.
-    is_recorded : bool
-        Whether there is a trace with it, which was not opened.
-    """
+    """Something that the traces lack."""
 
     what: str
     untold: str
+    """What a diagnosis cannot tell without it."""
     how: str
+    """How to record it, or to open it."""
     is_recorded: bool = False
+    """Whether there is a trace with it, which was not opened."""
 
     @property
     def lack(self) -> str:

@@ -66,28 +66,19 @@ class CriticalPath:
 
     Shortening what is on the path need not gain anything: another path may be hardly shorter. Drag
     is the time gained without one operation.
-
-    Attributes
-    ----------
-    job : RecordedJob
-    steps : tuple of int
-        Numbers of the steps that count.
-    between : tuple of int
-        Numbers of all steps from the first of these to the last.
-    edges_ns : ndarray of int64
-        Boundaries of the steps in ``between``, on the common clock: one more than steps.
-    parts : Pieces
-        The pieces as arrays, at their times in the replay.
-    slack : Slack
-        Slack and drag of everything.
     """
 
     job: RecordedJob
     steps: tuple[int, ...]
+    """Numbers of the steps that count."""
     between: tuple[int, ...]
+    """Numbers of all steps from the first of these to the last."""
     edges_ns: Times
+    """Boundaries of the steps in ``between``, on the common clock: one more than steps."""
     parts: Pieces
+    """The pieces as arrays, at their times in the replay."""
     slack: Slack
+    """Slack and drag of everything."""
 
     @classmethod
     def of(cls, solution: Solution, steps: Sequence[int] = ()) -> CriticalPath:

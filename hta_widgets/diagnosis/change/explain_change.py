@@ -57,8 +57,7 @@ LEAST_PERCENT: Final = 2.0
 
 UNEVEN_PERCENT: Final = 5.0
 """A larger difference of the mean steps is not noise, even if the tests do not find it: a GPU that
-was throttled in half of the steps made the mean 25 % longer, at p = 0.12. One step in ten that is
-half as long again moves the mean by this much."""
+was throttled in half of the steps made the mean 25 % longer, at p = 0.12."""
 
 _WIDTH: Final = 60
 _LEAST_CHANCE: Final = 0.0001
@@ -144,43 +143,30 @@ class CauseChange(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Change(Result):
-    """What changed from one job to another.
-
-    Attributes
-    ----------
-    verdict : str
-        ``regression`` or ``improvement`` (steps differ by more than `LEAST_PERCENT` and more than
-        noise), ``noise`` (they do not, nor their means by more than `UNEVEN_PERCENT`), ``other
-        hardware`` or ``method changed`` (they may, but see `differences`), ``cannot tell``.
-    verdict_sentence : str
-        The same in words, with both times; `finding` adds the cause and the largest lines.
-    first, second : Summary
-    differences : tuple of Difference
-        How the jobs differ other than in their times; what forbids most comes first.
-    step : Significance
-        Test of the steps; each is as long as on its slowest rank.
-    waterfall : DataFrame
-        See `waterfall`: one row per class, part, module, operator, shape and kernel; ``delta_ns``
-        of all rows is the difference of the mean steps, exactly.
-    lines : tuple of Line
-        The few parts of the waterfall that explain most.
-    causes : tuple of CauseChange
-        What became of the findings, largest change of price first.
-    work : tuple of WorkChange
-        Work per time, most telling first: what the jobs are run for, as far as both recordings
-        state it; for equally long recordings without marked steps, also what their GPUs do.
-    """
+    """What changed from one job to another."""
 
     verdict: Verdict
+    """``regression`` or ``improvement`` (steps differ by more than `LEAST_PERCENT` and more than
+    noise), ``noise`` (they do not, nor their means by more than `UNEVEN_PERCENT`), ``other
+    hardware`` or ``method changed`` (they may, but see `differences`), ``cannot tell``."""
     verdict_sentence: str
+    """The same in words, with both times; `finding` adds the cause and the largest lines."""
     first: Summary
     second: Summary
     differences: tuple[Difference, ...]
+    """How the jobs differ other than in their times; what forbids most comes first."""
     step: Significance
+    """Test of the steps; each is as long as on its slowest rank."""
     waterfall: pd.DataFrame
+    """See `waterfall`: one row per class, part, module, operator, shape and kernel; ``delta_ns`` of
+    all rows is the difference of the mean steps, exactly."""
     lines: tuple[Line, ...]
+    """The few parts of the waterfall that explain most."""
     causes: tuple[CauseChange, ...]
+    """What became of the findings, largest change of price first."""
     work: tuple[WorkChange, ...]
+    """Work per time, most telling first: what the jobs are run for, as far as both recordings state
+    it; for equally long recordings without marked steps, also what their GPUs do."""
 
     @property
     def delta_ns(self) -> int:
@@ -260,10 +246,6 @@ class Change(Result):
         kernel = texts.get("kernel", "")
         if kernel and kernel not in (texts.get("operator"), texts.get("module")):
             where.append(labels.get(kernel, short_name(kernel, _WIDTH)))
-        if len(where) == 1 and "part" in texts:
-            parts = self.waterfall["part"][self.waterfall["class"] == texts["class"]]
-            if len({*parts}) > 1:  # otherwise, its time would contradict that of the class
-                where.append(PART_LABELS[texts["part"]])
         said = f"{signed(line.delta_ns, duration)} {', '.join(where)}"
         if line.outcome in ("new", "gone"):
             return f"{said}: {line.outcome}"
@@ -386,23 +368,24 @@ def _verdict(
 
 def _on_cpus(one: Summary, other: Summary) -> str:
     """How long steps take if neither job has GPU work; empty if one has, or has no steps."""
-    before, after = one.cpu_step_ns, other.cpu_step_ns
-    if not (before and after):
+    if not (one.cpu_step_ns and other.cpu_step_ns):
         return ""
-    change = signed(100 * (after / before - 1), percent)
     return (
         "Cannot tell: neither job has GPU work, which a comparison needs. On the CPU, the mean "
-        f"step takes {duration(after)} instead of {duration(before)} ({change})."
+        f"step takes {_instead(one.cpu_step_ns, other.cpu_step_ns)}."
     )
 
 
 def _unprofiled(one: Summary, other: Summary) -> str:
     """How long steps take without the profiler; empty unless both recordings state it."""
     before, after = one.unprofiled_step_ns, other.unprofiled_step_ns
-    if not (before and after):
-        return ""
-    change = signed(100 * (after / before - 1), percent)
-    return f" Without the profiler: {duration(after)} instead of {duration(before)} ({change})."
+    return f" Without the profiler: {_instead(before, after)}." if before and after else ""
+
+
+def _instead(before_ns: int, after_ns: int) -> str:
+    """Two times in words, the second one first, and how much they differ."""
+    change = signed(100 * (after_ns / before_ns - 1), percent)
+    return f"{duration(after_ns)} instead of {duration(before_ns)} ({change})"
 
 
 def _priced_apart(one: Summary, other: Summary) -> Iterator[str]:
@@ -466,21 +449,17 @@ def _of_steps(one: Summary, other: Summary, step: Significance) -> tuple[Verdict
         return "improvement", "Improvement"
     before, after = (float(each.steps["job_ns"].mean()) for each in (one, other))
     if abs(after / before - 1) > UNEVEN_PERCENT / 100:
-        return "cannot tell", f"Cannot tell (only some {_noun(one)}s changed; record more)"
+        nouns = "steps" if one.environment["steps_marked"] else "recordings"
+        return "cannot tell", f"Cannot tell (only some {nouns} changed; record more)"
     if step.is_longer(0) or step.is_shorter(0):
         return "noise", f"No difference of {LEAST_PERCENT:.0f} % or more"
     return "noise", "No difference beyond noise"
-
-
-def _noun(job: Summary) -> str:
-    return "step" if job.environment["steps_marked"] else "recording"
 
 
 def _takes(one: Summary, other: Summary) -> str:
     before, after = one.mean_ns, other.mean_ns
     if one.unit != other.unit:
         return f"{other.name} takes {duration(after)} {other.unit}, {duration(before)} {one.unit}."
-    change = signed(100 * (after / before - 1), percent)
     rate = _most_telling(_work(one, other))
     rates = ""
     if rate is not None and rate.what in OF_USERS:
@@ -489,16 +468,13 @@ def _takes(one: Summary, other: Summary) -> str:
     if not one.environment["steps_marked"]:
         works = [number(_operations(each) / each.rows) for each in (one, other)]
         return (
-            f"the GPU span is {duration(after)} instead of {duration(before)} ({change}), with "
-            f"{works[1]} kernels and copies instead of {works[0]}{rates}."
+            f"the GPU span is {_instead(before, after)}, with {works[1]} kernels and copies "
+            f"instead of {works[0]}{rates}."
         )
     ranks = {len(each.environment["ranks"]) for each in (one, other)}
     of_ranks = f" of {min(ranks)} ranks" if len(ranks) == 1 else " of all ranks"
     of_ranks = "" if ranks == {1} else of_ranks
-    return (
-        f"the mean step{of_ranks} takes {duration(after)} instead of {duration(before)} ({change})"
-        f"{rates}."
-    )
+    return f"the mean step{of_ranks} takes {_instead(before, after)}{rates}."
 
 
 def _operations(job: Summary) -> int:

@@ -161,6 +161,12 @@ class Context:
             rows.append([values[each] for each in numbers] if self.steps.are_recorded else whole)
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(numbers))
 
+    def computing_share(self, column: str, ranks: Sequence[int]) -> float:
+        """Share (%) of the compute time of some ranks that is in a kind of computing kernels."""
+        rows = [self.ranks.index(rank) for rank in ranks]
+        taken_ns = self.computing(column)[rows].sum()
+        return float(100 * taken_ns / max(self.steps["compute"][rows].sum(), 1))
+
     def is_worth_it(self, cause: Cause, recoverable_ns: float) -> bool:
         """Whether a cause costs more than its limit."""
         least_percent: float = getattr(self.limits, cause.limit)

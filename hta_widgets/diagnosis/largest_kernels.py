@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -29,8 +28,6 @@ from hta_widgets.diagnosis.gpu_bound import (
 )
 from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
-from hta_widgets.diagnosis.rules.unfused_elementwise import elementwise_share
-from hta_widgets.diagnosis.rules.wording import named
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import capitalised, duration, percent
@@ -47,8 +44,7 @@ LEAST_PERCENT: Final = 1.0
 
 IDLE_PERCENT: Final = 50.0
 """Share of the time (%) above which kernels that leave most multiprocessors without a block stand
-out together: of one thread that kept an A100 for 51 s, nothing did. Of two that took turns for
-99.8 % of 21 s, only one counted, with 76.5 %."""
+out together: of one thread that kept an A100 for 51 s, nothing did."""
 
 GPU_BOUND: Final = " GPU-bound:"
 """How the words begin if only fewer or faster kernels would help."""
@@ -96,7 +92,7 @@ def what_gpus_do(context: Context) -> str:
         does = _computes(context, takes, percent(100 - share["compute"]))
     else:
         said = [
-            f"{does} for {percent(share[name])}{_copied(context) if name == 'copy' else ''}"
+            f"{does} for {percent(share[name])}"
             for name, does in _DOES.items()
             if share[name] >= LEAST_PERCENT
         ]
@@ -143,31 +139,6 @@ def _alone_ns(rank: Rank, selection: TimeSelection | None, names: Sequence[str])
     return max(int((own - others).length) - at_once_ns, 0)
 
 
-def _copied(context: Context) -> str:
-    """The kind of copies that has most of the copy-only time, in brackets.
-
-    One rank had 774 copies within its GPU in each step, 14 % of it, and nothing said what kind.
-    """
-    alone_ns: Counter[str] = Counter()
-    for of_rank in context.job.reduce(_copying_ns, context.ranks, context.selection).values():
-        alone_ns.update(of_rank)
-    name = max(alone_ns, key=lambda each: alone_ns[each], default="")
-    return f" ({named(name)})" if name else ""
-
-
-def _copying_ns(rank: Rank, selection: TimeSelection | None) -> dict[str, int]:
-    """Time in which only copies run, by name of the copies."""
-    work = GpuWork.joined(selected_work(rank, selection).values())
-    is_copy = work.type == KernelType.MEMORY
-    busy = Intervals.union(work.start_ns[~is_copy], work.end_ns[~is_copy])
-    found = {}
-    for code in np.unique(work.name[is_copy]):
-        own = work.name == code
-        copies = Intervals.union(work.start_ns[own], work.end_ns[own])
-        found[work.names[code]] = int((copies - busy).length)
-    return found
-
-
 def _computes(context: Context, takes: str, rest: str) -> str:
     """Say by replay whether faster kernels would help; if that is not known, what else could.
 
@@ -191,25 +162,22 @@ def _computes(context: Context, takes: str, rest: str) -> str:
 
 def _largest(context: Context) -> str:
     """Name the kernels that take most of the compute time; empty without any."""
-    total_ns: Counter[str] = Counter()
-    selection = context.selection
-    for of_rank in context.job.reduce(_computing_ns, context.ranks, selection).values():
-        total_ns.update(of_rank)
-    whole_ns = sum(total_ns.values())
-    largest = total_ns.most_common(_NAMED)
-    names = tuple(name for name, _ in largest)
-    products = [*context.job.reduce(products_of, context.ranks, selection, names).values()]
+    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    percents = 100 * kernels["gpu_ns"] / kernels["gpu_ns"].sum()
+    names = tuple(kernels["name"][:_NAMED])
+    if not names:
+        return ""
+    asked = context.selection, names
+    products = [*context.job.reduce(products_of, context.ranks, *asked).values()]
     labels = labels_in_job(context.job, context.ranks, names)
     said = [
-        f"{label} ({percent(100 * ns / whole_ns)}{_rate(products, name)})"
-        for label, (name, ns) in zip(labels, largest, strict=False)
+        f"{label} ({percent(share)}{_rate(products, name)})"
+        for label, share, name in zip(labels, percents, names, strict=False)
     ]
-    if not said:
-        return ""
-    together = elementwise_share(context, context.ranks)
-    # 736 elementwise kernels of a prefill took 55 %
-    is_most = together > 100 * largest[0][1] / whole_ns
-    first = f" {percent(together)} of the compute time is in elementwise kernels." * is_most
+    together = context.computing_share("elementwise", context.ranks)
+    first = ""
+    if together > percents[0]:  # 736 elementwise kernels of a prefill took 55 %
+        first = f" {percent(together)} of the compute time is in elementwise kernels."
     return f"{first} Largest kernels by compute time: {', '.join(said)}."
 
 
@@ -290,12 +258,3 @@ def products_of(
             uneven=next(filter(None, (kind_of_operator(*each).uneven for each in shapes)), ""),
         )
     return found
-
-
-def _computing_ns(rank: Rank, selection: TimeSelection | None) -> dict[str, int]:
-    """Total duration of the computing kernels, by name."""
-    work = GpuWork.joined(selected_work(rank, selection).values())
-    chosen = np.flatnonzero(work.type == KernelType.COMPUTATION)
-    sums = np.zeros(len(work.names), dtype=np.int64)
-    np.add.at(sums, work.name[chosen], work.duration_ns[chosen])
-    return {work.names[code]: int(sums[code]) for code in np.flatnonzero(sums).tolist()}

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from shlex import quote
 from typing import Final
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from hta_widgets.analyses import cupti_counters, kernel_breakdown, overlap
 from hta_widgets.analyses.time.tensor_cores import ELEMENTWISE
-from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, diagnosis
 from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay.edits import KernelsFaster
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, data_size, duration, number, percent
-from hta_widgets.trace.ranks.gpu_work import GpuWork
 from tests.explained.between_ranks import FORMS_BETWEEN_RANKS
 from tests.explained.costs import (
     COST,
@@ -69,7 +65,7 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     ahead_ms = found.evidence.get("ahead_at_the_end_ms")
     texts: Texts = {
         "ahead": ahead_ms and duration(ahead_ms * NS_PER_MS),
-        "rank": None if _lose_alike(table) or not worst["region"] else str(worst["rank"]),
+        "rank": None if len(table) == 1 or not worst["region"] else str(worst["rank"]),
         "kernels": counted(worst["kernels_per_step"], "kernel"),
         "median": _of_a_kernel(worst["median_kernel_us"]),
         "rows": counted(rows, "row") if 0 < rows <= 64 else None,
@@ -93,9 +89,6 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     if found.evidence.get("inside_call_percent", 0) > worst["region_percent"]:
         return texts | when_idle(found) | cost_of(found, whole)
     name, part = short_name(worst["region"], RULE_WIDTH), worst["region_percent"]
-    is_all = part >= 99.5 and worst["region_kernels_per_step"] == worst["kernels_per_step"]
-    if is_all and not (texts["rank"] or has_waited or texts["rows"]):
-        return texts | {"only": name} | when_idle(found) | cost_of(found, whole)
     texts["part"] = percent(part)
     is_backward = name == "the backward pass"
     is_counted = worst["region_kernels_per_step"] and not has_waited and not texts["rows"]
@@ -107,12 +100,6 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
         texts["of_backward" if is_backward else "of_region"] = many
         texts["each"] = _of_a_kernel(worst["region_median_kernel_us"])
     return texts | when_idle(found) | cost_of(found, whole)
-
-
-def _lose_alike(table: pd.DataFrame) -> bool:
-    shares = table["region_percent"]
-    is_one = len({*table["region"]}) == 1
-    return is_one and (len(table) == 1 or shares.max() - shares.min() <= 5)
 
 
 def initialising(found: Finding, whole: Diagnosis) -> Texts:
@@ -386,7 +373,6 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
             "[[, at most <rows> in linear layers]])"
             "[[, after most of which it waits for the GPU]]"
             "[[ once it has waited for the GPU[[ in <_waited>]][[ and <_also>]]]]"
-            "[[, all in <only>]]"
             "[[; [[on rank <rank>, ]]<part> is lost "
             "[[in <backward>[[ (<of_backward>, median <each>)]]]]"
             "[[before the <of_region> of <counted> (median <each>)]]"
@@ -557,26 +543,6 @@ FORMS_OF_CAUSES: Final[dict[str, list[Form]]] = {
 ALL_FORMS: Final = (FORMS_OF_CAUSES, FORMS_BETWEEN_RANKS, FORMS_TO_TRY)
 
 
-def copied(whole: Diagnosis) -> str:
-    """The copies that are alone for longest, moment by moment between all starts and ends."""
-    alone: Counter[str] = Counter()
-    for rank in whole.ranks:
-        work = whole.job.rank(rank).gpu_work
-        edges = np.unique(np.concatenate([work.start_ns, work.end_ns]))
-        is_copy = np.array([str(each).startswith("Mem") for each in work.names])[work.name]
-
-        def covers(chosen: Mask, work: GpuWork = work, edges: Int64Array = edges) -> Mask:
-            counts = (np.sort(each[chosen]) for each in (work.start_ns, work.end_ns))
-            begun, over = (np.searchsorted(each, edges[:-1], "right") for each in counts)
-            return begun > over
-
-        idle = ~covers(~is_copy)
-        for code in np.unique(work.name[is_copy]):
-            both = idle & covers(work.name == code)
-            alone[work.names[code]] += int(np.diff(edges)[both].sum())
-    return f" ({short_name(alone.most_common(1)[0][0])})"
-
-
 def no_finding(_: object, whole: Diagnosis) -> Texts | None:
     if len(whole) or whole.cpu_work is not None or whole.status == "not_applicable":
         return None
@@ -599,7 +565,6 @@ def no_finding(_: object, whole: Diagnosis) -> Texts | None:
         sums = {does: sum(summed(whole.steps, *each)) for does, each in parts.items()}
         large = {does: ns for does, ns in sums.items() if 100 * ns >= period}
         said = [f"{does} for {share(ns, period)}" for does, ns in large.items()]
-        said = [f"{each}{copied(whole)}" if "copies" in each else each for each in said]
         said[0] += f" of {time}"
         texts["does"] = " and ".join(filter(None, (", ".join(said[:-1]), said[-1])))
     steps = steps_of(whole)

@@ -29,6 +29,7 @@ from hta_widgets.diagnosis.finding import (
     Link,
     Price,
     fused_optimizers,
+    of_engines,
 )
 from hta_widgets.diagnosis.replay.edits import (
     Edit,
@@ -53,7 +54,6 @@ from hta_widgets.diagnosis.rules.preprocessing import preprocessing
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.warm_up import warm_up
 from hta_widgets.diagnosis.rules.wording import (
-    NEARLY_ALL,
     in_steps,
     named,
     on_ranks,
@@ -72,8 +72,7 @@ a batch before each of two products, or CuPy, which loads the code of each of si
 
 LONG_KERNEL_US: Final = 50
 """Median kernel time above which a launch call takes far less time than a kernel: then the code
-between launches is slow, as in a Megatron step with 690 kernels of 161 µs and one launch every 0.9
-ms."""
+between launches is slow, as in a Megatron step with one launch every 0.9 ms."""
 
 HELD_UP: Final = (
     autotuning,
@@ -85,22 +84,16 @@ HELD_UP: Final = (
     host_pause,
 )
 """What holds up a host that could run ahead if it launched faster or did not wait. These causes
-have their own prices. Without them, an infinitely fast host would hide most of a loader's time:
-launches were priced at 64 ms in a job in which DataLoader workers left 30 ms, and at twice what
-GPUs waited for them. Of 11.6 ms, 1.3 were those of the first call of cuBLAS."""
+have their own prices: otherwise, an infinitely fast host would hide most of a loader's time."""
 
 
 LEAST_LATE: Final = 0.1
 """Ranks whose launches are late for less than this fraction of the time of the latest rank are
-ahead. Of eight GPUs that trained a GPT, five never waited for launches, and "all ranks" could not
-keep up, without a word of that."""
+ahead: of eight GPUs that trained a GPT, five never waited for launches."""
 
 AS_MANY: Final = 1.1
 """Largest ratio of the kernels that late ranks launch to those of the others for which it is said
 that these launch as many in time: what differs is then the host."""
-
-ALIKE_PERCENT: Final = 5.0
-"""Largest difference of the shares of ranks, in points, with which one share is given for all."""
 
 FEW_LATE: Final = 0.05
 """If most of the time is lost before more than this fraction of the kernels, the host is late with
@@ -108,8 +101,7 @@ all of them. A host that launched one every 1.31 µs was late only eleven times.
 
 FEW_ROWS: Final = 64
 """Rows of the largest input of a linear layer up to which more rows cost its kernels next to
-nothing: they compute tiles of 64 rows or more. Batches of 16 were the main reason why eight GPUs
-waited for launches, and no line said so."""
+nothing: they compute tiles of 64 rows or more."""
 
 MINORITY: Final = 50.0
 """Percentage of the time below which it is said, too, how much of it is not in the backward pass:
@@ -117,8 +109,7 @@ the 37.6 % of a ResNet-50 were all that was named."""
 
 MOST_OUTSIDE: Final = 0.5
 """Fraction of the time that the GPU waits for a program without PyTorch from which it matters that
-no call fills it. A solver spent 94 of 144 ms in code of its own, while 6,039 launches took 50: to
-capture them in a graph was the only advice."""
+no call fills it: a solver spent 94 of 144 ms in code of its own."""
 
 MOST_CAPTURED: Final = 512
 """Tokens of a step up to which vLLM captures graphs by default."""
@@ -256,17 +247,11 @@ def not_held_up(context: Context) -> list[Edit]:
             needs=(Condition.SERVER, Condition.SGLANG),
             unless=(Condition.GRAPHS, Condition.CAPTURING),
         ),
-        Advice(
-            "Let vLLM capture graphs for the batch sizes of these steps too: other steps replay "
-            "theirs.",
+        *of_engines(
+            "Capture graphs for the batch sizes of these steps too: other steps replay theirs.",
             "vllm serve MODEL --max-cudagraph-capture-size 512",
-            needs=(Condition.VLLM, Condition.NOT_CAPTURED),
-        ),
-        Advice(
-            "Let SGLang capture graphs for the batch sizes of these steps too: other steps replay "
-            "theirs.",
             "python -m sglang.launch_server --model-path MODEL \\\n    --cuda-graph-max-bs 512",
-            needs=(Condition.SGLANG, Condition.NOT_CAPTURED),
+            needs=(Condition.NOT_CAPTURED,),
         ),
         Advice(
             "Record what comes later: a CUDA graph is captured here, and its replays need no "
@@ -378,7 +363,7 @@ def launch_bound(context: Context) -> Finding | None:
     rows = 0 if by_waits or few else max(context.job.reduce(rows_of_linear, ranks).values())
     has_few_rows = 0 < rows <= FEW_ROWS
     of_rows = f", at most {counted(rows, 'row')} in linear layers" * has_few_rows
-    where = _region(worst, busiest, of_all=_are_alike(table), is_brief=by_waits or has_few_rows)
+    where = _region(worst, busiest, is_one=len(table) == 1, is_brief=by_waits or has_few_rows)
     outside = part_outside_calls(context, ranks, of_all=True)
     if is_outside := (
         outside >= MOST_OUTSIDE and Condition.NO_PYTORCH in context.conditions(ranks)
@@ -580,17 +565,8 @@ def _have_many_tokens(context: Context, ranks: Sequence[int], steps: Sequence[in
     return bool(len(tokens) and MOST_CAPTURED < tokens.median() <= 2 * MOST_CAPTURED)
 
 
-def _are_alike(table: pd.DataFrame) -> bool:
-    """Whether all ranks lose about the same before one part of the program.
-
-    On eight ranks, it was 46.8 % on one and 35 to 46 % on the others.
-    """
-    is_one = len(set(table["region"])) == 1
-    return bool(is_one and np.ptp(table["region_percent"]) <= ALIKE_PERCENT)
-
-
 def _region(
-    worst: Mapping[Hashable, Any], busiest: Within | None, *, of_all: bool, is_brief: bool
+    worst: Mapping[Hashable, Any], busiest: Within | None, *, is_one: bool, is_brief: bool
 ) -> str:
     """Name the part of the program with most of the time; empty if a call holds more."""
     name = str(worst["region"])
@@ -600,17 +576,13 @@ def _region(
         in_calls = worst["late_per_step"] * worst["median_launch_us"] / (10 * worst["idle_ms"])
         each = duration(1000 * worst["median_launch_us"])
         return f"; {percent(min(in_calls, 100))} of the lost time is in launch calls ({each} each)"
-    percent_in, of_region = worst["region_percent"], worst["region_kernels_per_step"]
-    is_all = percent_in >= 100 * NEARLY_ALL and of_region >= worst["kernels_per_step"]
-    if is_all and of_all and not is_brief:
-        # in a transformer, 100 % was said to be lost before kernels that were all that it has
-        return f", all in {named(name)}"
-    is_counted = bool(of_region) and not is_brief
-    before = _before(name, worst, is_counted=is_counted)
-    of = "" if of_all else f"on rank {worst['rank']}, "
-    rest = ""
-    if name == BACKWARD and percent_in < MINORITY:
-        rest = f", {percent(100 - percent_in)} outside it"
+    percent_in = worst["region_percent"]
+    before = _before(
+        name, worst, is_counted=not is_brief and bool(worst["region_kernels_per_step"])
+    )
+    of = "" if is_one else f"on rank {worst['rank']}, "
+    is_minority = name == BACKWARD and percent_in < MINORITY
+    rest = f", {percent(100 - percent_in)} outside it" if is_minority else ""
     return f"; {of}{percent(percent_in)} is lost {before}{rest}"
 
 

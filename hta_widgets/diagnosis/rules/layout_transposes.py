@@ -75,8 +75,7 @@ def layout_transposes(context: Context) -> Finding | None:
         return None
     price, hidden_ns = found
     ranks = context.blamed(converting.mean(axis=1))
-    places = [context.ranks.index(rank) for rank in ranks]
-    share = 100 * converting[places].sum() / context.steps["compute"][places].sum()
+    share = context.computing_share("layout", ranks)
     blamed = [context.facts[rank].compute for rank in ranks]
     most = max(blamed, key=lambda each: int(each.taken["layout"].sum()))
     rows = most.layout.rows
@@ -104,7 +103,7 @@ def layout_transposes(context: Context) -> Finding | None:
         steps=context.steps_with(converting),
         conditions=holding(held),
         evidence={
-            "share_percent": float(share),
+            "share_percent": share,
             "kernels_per_step": count,
             "if_host_kept_up_ms": hidden_ns / NS_PER_MS,
             "convolutions_in_nhwc_ms": last_ns / NS_PER_MS,

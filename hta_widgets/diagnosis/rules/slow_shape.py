@@ -53,8 +53,7 @@ def slow_shape(context: Context) -> Finding | None:
         return None
     price, hidden_ns = found
     ranks = context.blamed(taken.mean(axis=1))
-    places = [context.ranks.index(rank) for rank in ranks]
-    share = 100 * taken[places].sum() / context.steps["compute"][places].sum()
+    share = context.computing_share("shape", ranks)
     blamed = [context.facts[rank].compute for rank in ranks]
     rows = max(blamed, key=lambda each: int(each.taken["shape"].sum())).shapes
     most = rows[0]
@@ -83,7 +82,7 @@ def slow_shape(context: Context) -> Finding | None:
         steps=context.steps_with(taken),
         conditions=holding({Condition.UNEVEN: bool(product.uneven)}),
         evidence={
-            "share_percent": float(share),
+            "share_percent": share,
             "if_host_kept_up_ms": hidden_ns / NS_PER_MS,
             "products": pd.DataFrame(
                 [

@@ -89,7 +89,7 @@ _COLUMNS: Final = ["kernels", "first_kernel", "count", "total_ms", "saved_ms"]
 def unfused_elementwise(context: Context) -> Finding | None:
     """Report kernels that only read and write memory, priced by what fusing saves."""
     chains, attention = (context.computing(each, saved=True) for each in ("chains", "attention"))
-    share = elementwise_share(context, context.blamed(chains.mean(axis=1)))
+    share = context.computing_share("elementwise", context.blamed(chains.mean(axis=1)))
     has_chains = share > context.limits.elementwise_percent
     saved = attention + chains if has_chains else attention
     columns = ("attention", "chains") if has_chains else ("attention",)
@@ -130,13 +130,6 @@ def unfused_elementwise(context: Context) -> Finding | None:
         ),
         seen_in=Saving(columns),
     )
-
-
-def elementwise_share(context: Context, ranks: tuple[int, ...]) -> float:
-    """Share (%) of the compute time of some ranks that is in elementwise kernels."""
-    rows = [context.ranks.index(rank) for rank in ranks]
-    elementwise_ns = context.computing("elementwise")[rows].sum()
-    return float(100 * elementwise_ns / max(context.steps["compute"][rows].sum(), 1))
 
 
 def is_left_by_compiler(context: Context) -> bool:
@@ -180,9 +173,7 @@ def _of_chains(
 ) -> tuple[str, dict[str, Evidence]]:
     """The words of the sentence on chains, and their number besides the share."""
     longest = max(row.kernels for each in blamed for row in each.chains)
-    rows = [context.ranks.index(rank) for rank in ranks]
-    chains_ns, compute_ns = context.computing("chains")[rows], context.steps["compute"][rows]
-    in_chains = float(100 * chains_ns.sum() / max(compute_ns.sum(), 1))
+    in_chains = context.computing_share("chains", ranks)
     # 14.5 % stood above a proof with 5.9
     is_all = percent(in_chains) == percent(share)
     which = f"up to {longest} in a row"

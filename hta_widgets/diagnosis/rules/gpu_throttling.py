@@ -9,7 +9,7 @@ import numpy as np
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, holding
-from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
+from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price, of_vendors
 from hta_widgets.diagnosis.job.hardware import Hardware
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.proof.what import ComputingKernels
@@ -21,11 +21,8 @@ FEWEST_STEPS: Final = 3
 """Fewest steps that show which pace is usual."""
 
 SHARED_FROM: Final = 4.0
-"""How many times as long kernels take that lowered clocks alone hardly explain.
-
-A power brake leaves a quarter of a clock. On an MI300X, the same convolution took 13 times as long
-in some steps.
-"""
+"""How many times as long kernels take that lowered clocks alone hardly explain: a power brake
+leaves a quarter of a clock."""
 
 
 @cause(
@@ -36,28 +33,17 @@ in some steps.
     "ranks take more than 1.1 times as long in some steps as in the fastest one, with the "
     "same kernels and shapes.",
     advice=(
-        Advice(
+        *of_vendors(
             "While the job runs, list the processes on the GPU: lowered clocks hardly explain so "
             "much.",
             "nvidia-smi",
-            unless=(Condition.AMD,),
-            needs=(Condition.MANY_TIMES_SLOWER,),
-        ),
-        Advice(
-            "While the job runs, list the processes on the GPU: lowered clocks hardly explain so "
-            "much.",
             "amd-smi process",
-            needs=(Condition.AMD, Condition.MANY_TIMES_SLOWER),
+            Condition.MANY_TIMES_SLOWER,
         ),
-        Advice(
-            "While the job runs, check why the clocks were lowered.",
-            "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER",
-            unless=(Condition.AMD,),
-        ),
-        Advice(
+        *of_vendors(
             "While the job runs, check the clocks, the power and the temperature.",
+            "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER",
             "amd-smi metric --clock --power --temperature",
-            needs=(Condition.AMD,),
         ),
         Advice(
             "Make sure that nothing else runs on this GPU, and that its node is cooled as well as "

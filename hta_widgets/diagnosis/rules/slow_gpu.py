@@ -6,8 +6,7 @@ import numpy as np
 
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Advice, Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link, of_vendors
 from hta_widgets.diagnosis.proof.what import ComputingKernels
 from hta_widgets.diagnosis.rules.expert_imbalance import not_overloaded
 from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ranks
@@ -26,15 +25,10 @@ from hta_widgets.quantities import number
     "tokens are then left out. At most a quarter of the ranks (or two) can be slow GPUs: if "
     "more are slower, hardware is not the reason.",
     advice=(
-        Advice(
+        *of_vendors(
             "Compare its clocks, power and ECC errors with those of another GPU.",
             "nvidia-smi -q -d CLOCK,POWER,ECC,PERFORMANCE",
-            unless=(Condition.AMD,),
-        ),
-        Advice(
-            "Compare its clocks, power and ECC errors with those of another GPU.",
             "amd-smi metric --clock --power --ecc",
-            needs=(Condition.AMD,),
         ),
         Advice(
             "Run the job with another node in its place: if the problem disappears, drain this one."

@@ -12,8 +12,7 @@ from hta_widgets.analyses.communication.recorded import bus_factor
 from hta_widgets.arrays import Float64Array, Mask
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Advice, Finding, Link
+from hta_widgets.diagnosis.finding import Advice, Finding, Link, of_vendors
 from hta_widgets.diagnosis.job.traffic import Traffic
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.proof.what import Work
@@ -160,15 +159,10 @@ def _speed(operation: str, members: int, size_bytes: int, transfer_ns: float) ->
     "groups, and at least 30 µs longer. If the ranks of a group are not recorded, they are "
     "taken to be those that meet in it, unless a rank of the job is missing.",
     advice=(
-        Advice(
-            "Check these ranks for NVLink errors, and check their NICs and cables.",
-            "nvidia-smi nvlink --errorcounters; ibstat",
-            unless=(Condition.AMD,),
-        ),
-        Advice(
+        *of_vendors(
             "Check these ranks for link errors, and check their NICs and cables.",
+            "nvidia-smi nvlink --errorcounters; ibstat",
             "amd-smi metric --xgmi-err; ibstat",
-            needs=(Condition.AMD,),
         ),
         Advice(
             "Let the library log which paths and devices it chose for these ranks.",
@@ -197,7 +191,7 @@ def slow_link(context: Context) -> Finding | None:
         words=_words(slow, ranks),
         price=price,
         ranks=ranks,
-        steps=context.steps.numbers if context.steps.are_recorded else (),
+        steps=context.steps.marked,
         evidence={
             "operation": slow.operation,
             "factor": slow.factor,

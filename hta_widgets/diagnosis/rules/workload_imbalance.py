@@ -11,7 +11,7 @@ import numpy as np
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, holding
-from hta_widgets.diagnosis.finding import Advice, Finding, Link, of_engines
+from hta_widgets.diagnosis.finding import Advice, Finding, Link, of_engines, of_vendors
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.proof.what import ComputingKernels
 from hta_widgets.diagnosis.rules.expert_imbalance import expert_imbalance
@@ -64,16 +64,11 @@ class _Uneven(NamedTuple):
             "another rank.",
             needs=(Condition.SAME_SIZES,),
         ),
-        Advice(
+        *of_vendors(
             "Compare the clocks of the GPU with those of another rank.",
             "nvidia-smi -q -d CLOCK,POWER,PERFORMANCE",
-            needs=(Condition.SAME_SIZES,),
-            unless=(Condition.AMD,),
-        ),
-        Advice(
-            "Compare the clocks of the GPU with those of another rank.",
             "amd-smi metric --clock --power",
-            needs=(Condition.SAME_SIZES, Condition.AMD),
+            Condition.SAME_SIZES,
         ),
         Advice(
             "Give all ranks equal work: bucket sequences by length, or pack them.",

@@ -311,12 +311,12 @@ FIRST = {
     ],
     "slow_gpu": [((), "Compare its clocks"), ((C.AMD,), "Compare its clocks")],
     "gpu_throttling": [
-        ((), "While the job runs, check why"),
+        ((), "While the job runs, check the clocks"),
         ((C.AMD,), "While the job runs, check the"),
         ((C.MANY_TIMES_SLOWER,), "While the job runs, list the processes"),
         ((C.AMD, C.MANY_TIMES_SLOWER), "While the job runs, list the processes"),
     ],
-    "slow_link": [((), "Check these ranks for NVLink"), ((C.AMD,), "Check these ranks for link")],
+    "slow_link": [((), "Check these ranks for link"), ((C.AMD,), "Check these ranks for link")],
     "workload_imbalance": [
         ((), "Give all ranks equal work"),
         ((C.SAME_SIZES,), "Compare the inputs of these"),

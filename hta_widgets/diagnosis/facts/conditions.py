@@ -161,8 +161,7 @@ FEWEST_FREES: Final = 100
 
 FEWEST_OUTSIDE: Final = 5
 """From this many calls that free GPU memory outside all operators, the program asks for it: when
-memory is short, the caching allocator frees inside the operator that allocates. A job that called
-``empty_cache`` in each step made five such calls per step, and no others."""
+memory is short, the caching allocator frees inside the operator that allocates."""
 
 OFTEN_WAITS: Final = 0.5
 """From this many waits per launch, launches cannot be captured in a graph as they are: a solver

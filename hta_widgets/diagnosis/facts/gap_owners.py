@@ -195,8 +195,7 @@ _TELLING: Final = frozenset((_OPERATOR, _ANNOTATION, _FRAME))
 _ANY_CALLS: Final = (*_CALLS, int(Kind.OS_CALL))
 _TELLING_ALONE: Final = _TELLING.union(_ANY_CALLS)
 """For recordings without operators and frames, in which calls of CUDA and of the operating system
-are all that is known: a solver in C++ spent 23 of 314 ms of idle time in ``cudaMemcpy``, and 275
-in no call; a database waited 4.65 s for its user in ``getc``."""
+are all that is known: a database waited 4.65 s for its user in ``getc``."""
 
 
 class Telling(NamedTuple):
@@ -220,13 +219,11 @@ class Inside(NamedTuple):
     loader: str = ""
     """Key of `LOADERS` for the DataLoader among these calls, empty for none."""
     own_ns: Mapping[str, int] = {}
-    """Time in operators and functions themselves, not in what they call, for those with the most
-    that launch nothing: a size check made a thousand times is on no path that holds most of the
-    time."""
+    """Time in operators and functions themselves, for those with the most that launch nothing: a
+    size check made a thousand times is on no path that holds most of the time."""
     on_cpu_ns: int = 0
     """For pauses: time in operators that compute on the CPU: their outermost operator launches
-    nothing, and they do not only make views. A host that loses its core in ``aten::linear``
-    computes nothing."""
+    nothing, and they do not only make views."""
     stops_in: frozenset[str] = frozenset()
     """For pauses: operators that launch work and spend more than `STRETCH_NS` of one in a call."""
     in_calls_ns: int = 0

@@ -175,8 +175,7 @@ OF_EXPERTS: Final = re.compile(
     re.IGNORECASE,
 )
 """Kernels of experts, which launch the same number of blocks for any number of tokens: of four
-ranks, the one with the popular experts seemed to have a GPU 3.67 times as slow. A namespace does
-not tell: in DeepSeek's ``grouped_gemm``, a third of the time was projections of attention."""
+ranks, the one with the popular experts seemed to have a GPU 3.67 times as slow."""
 
 
 @asked_once

@@ -23,11 +23,8 @@ from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 
 FEWEST_IN_A_ROW: Final = 5
-"""Fewest launches of one kernel and nothing else between two waits that make it a trial.
-
-Triton's ``do_bench`` launches this many to estimate how long a kernel takes, and more to measure
-it. A program that is being debugged waits after each launch.
-"""
+"""Fewest launches of one kernel and nothing else between two waits that make it a trial: Triton's
+``do_bench`` launches this many. A program that is being debugged waits after each launch."""
 
 _FLUSHES: Final = re.compile(r"FillFunctor")
 """Kernels by which autotuners empty the cache between two runs."""

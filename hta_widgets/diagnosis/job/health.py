@@ -178,11 +178,8 @@ class JobHealth:
     doubts: tuple[str, ...] = ()
     """Why all findings are inconclusive; empty if what is wrong could be left out."""
     do_instead: str = ""
-    """What to open instead of a trace that is not what was recorded on one rank; else empty.
-
-    Most was taken out of it, or it is of several ranks: with four of them merged, steps of
-    47 ms took 32.7, and the others seemed to wait for a different rank.
-    """
+    """What to open instead of a trace that is not what was recorded on one rank, as most was taken
+    out of it, or it is of several ranks; else empty."""
     lacks_waits: bool = False
     """Whether calls that wait for the GPU are not recorded, so that nothing shows whether a host
     that launches late is slow or waits."""

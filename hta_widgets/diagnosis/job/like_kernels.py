@@ -30,10 +30,7 @@ LIKE_SIZE: Final = 1.05
 
 MOST_UNLIKE: Final = 0.05
 """Share of the time without shapes that may be in kernels of another launch size than elsewhere.
-
-With more, the work differs, and kernels that have one block for each multiprocessor, whatever their
-work, show nothing about the GPU.
-"""
+With more, the work differs, and kernels with one block for each multiprocessor show nothing."""
 
 _LARGEST: Final = 50.0
 """Logarithm of the ratio of two sizes, above which all ratios count the same."""

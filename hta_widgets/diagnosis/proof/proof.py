@@ -34,8 +34,7 @@ NEARLY_AS_DENSE: Final = 0.9
 
 MUCH_LONGER: Final = 0.04
 """If an interval is longer than those in the first window by this share of the whole, the words say
-where it is: a sentence names a stall of 27 ms in the backward pass, but the window is in the
-optimizer, with stalls of up to 17 ms."""
+where it is: a sentence names a stall of 27 ms, and the window shows up to 17 ms."""
 
 _NONE: Final = np.zeros(0, dtype=np.int64)
 
@@ -217,29 +216,21 @@ second window of an all-gather showed 6 of 1,006 ms, all of which the first one'
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """Where to see a finding.
-
-    Attributes
-    ----------
-    intervals : DataFrame
-        All intervals of its cause on its ranks, in the steps that its price is found in: ``rank``,
-        ``start_ns`` and ``end_ns`` (int64, since the first event of all ranks, on the common
-        clock). Sorted by rank, then by start; kernels that run at the same time overlap.
-    windows : DataFrame
-        The densest window first, then the others by what they hold, at most 12: ``start_ns`` and
-        ``end_ns`` (as above), ``ranks`` and number of ``intervals`` (that reach into it), ``ms``
-        (of the cause in it, summed over ranks) and ``percent`` (of all intervals).
-    bounds_ns : tuple
-        When the first analysed step of these ranks starts, and when the last one ends: a window
-        shows nothing beyond, not even as its margin.
-    why_less : str
-        Why the densest window holds less than a fifth; empty if it does not.
-    """
+    """Where to see a finding."""
 
     intervals: pd.DataFrame
+    """All intervals of its cause on its ranks, in the steps that its price is found in: ``rank``,
+    ``start_ns`` and ``end_ns`` (int64, since the first event of all ranks, on the common clock).
+    Sorted by rank, then by start; kernels that run at the same time overlap."""
     windows: pd.DataFrame
+    """The densest window first, then the others by what they hold, at most 12: ``start_ns`` and
+    ``end_ns`` (as above), ``ranks`` and number of ``intervals`` (that reach into it), ``ms`` (of
+    the cause in it, summed over ranks) and ``percent`` (of all intervals)."""
     bounds_ns: tuple[int, int]
+    """When the first analysed step of these ranks starts, and when the last one ends: a window
+    shows nothing beyond, not even as its margin."""
     why_less: str = ""
+    """Why the densest window holds less than a fifth; empty if it does not."""
 
     @property
     def ms(self) -> float:

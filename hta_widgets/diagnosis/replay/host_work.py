@@ -37,8 +37,7 @@ HOST_WORK: Final = (
 
 NEITHER: Final = len(HOST_WORK)
 """Row of what is not launching either: time before the analysed steps, none of which is known to be
-needed, and the rest of an interval with a pause in it. While the host pauses, the GPU may be busy
-at first: 8 pauses of 2 ms with 200 µs of work in each looked launch-bound, too."""
+needed, and the rest of an interval with a pause, in which the GPU may be busy at first."""
 
 STRETCH_NS: Final = 1_000_000
 """A longer interval with a pause in it is compared with the same interval of other steps."""

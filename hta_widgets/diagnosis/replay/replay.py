@@ -40,8 +40,7 @@ LEAST_SLOWED: Final = 0.05
 
 MOST_SLOWED: Final = 4.0
 """How many times as long a host may take because of the profiler: 1.6 to 3.7 on two hosts of an
-H200, where each operator and call cost 4 to 10 µs. A larger factor has another cause, such as a
-loader that was slower than before."""
+H200. A larger factor has another cause, such as a loader that was slower than before."""
 
 LEAST_EXPLAINED: Final = 0.5
 """Share of the recording's extra time that a faster host has to explain."""
@@ -59,29 +58,20 @@ HALVINGS: Final = 8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WhatIf:
-    """A step as it would be with some changes.
-
-    Attributes
-    ----------
-    step_ms : float
-        Length of the mean step (ms).
-    gain_ms : float
-        How much shorter it is than `Replay.step_ms`; negative if it is longer.
-    lower_ms, upper_ms : float
-        Bounds of the gain (ms). They differ if this job communicates with ranks that are not
-        recorded; the lower bound keeps these as slow as before.
-    by_rank : dict of int to float
-        End of the last step of each rank (ms), counted from the start of the first step.
-    steps : dict of int to float
-        Length of each step (ms) by its number.
-    """
+    """A step as it would be with some changes."""
 
     step_ms: float
+    """Length of the mean step (ms)."""
     gain_ms: float
+    """How much shorter it is than `Replay.step_ms`; negative if it is longer."""
     lower_ms: float
     upper_ms: float
+    """Bounds of the gain (ms). They differ if this job communicates with ranks that are not
+    recorded; the lower bound keeps these as slow as before."""
     by_rank: Mapping[int, float]
+    """End of the last step of each rank (ms), counted from the start of the first step."""
     steps: Mapping[int, float]
+    """Length of each step (ms) by its number."""
 
 
 class _Changed(NamedTuple):

@@ -46,8 +46,7 @@ call returns when the last part is staged, 3 to 40 µs before the end."""
 
 CLOCKS_NS: Final = 10_000
 """How long a call may return before the end of what the trace says it waits for, as the clocks of
-host and GPU are a little apart. Because 16 waits of 10 ms on an H100 ended 2 µs early, the host
-seemed to be the bottleneck of a GPU that was busy for 91 % of the time."""
+host and GPU are a little apart: 16 waits of 10 ms on an H100 ended 2 µs early."""
 
 FULL_QUEUE: Final = 500
 """Operations in flight from which a launch may wait for a free place in the queue."""
@@ -58,8 +57,7 @@ allocator waits for all streams before it gives blocks back."""
 
 LONG_LOAD_NS: Final = 1_000_000
 """A call that loads code waited for the GPU if it takes longer and ends within `SOON_NS` after the
-GPU: a launch for the last layer of a request, 43 ms ahead of the GPU, lost its whole lead in
-``cudaOccupancyMaxActiveBlocksPerMultiprocessor``, and the host seemed to be the bottleneck."""
+GPU, as ``cudaOccupancyMaxActiveBlocksPerMultiprocessor`` did with a lead of 43 ms."""
 
 FEWEST: Final = 3
 OWN_NS: Final = 4_000

@@ -274,7 +274,7 @@ def exposed_communication(context: Context) -> Finding | None:
         detail=within.words + why,
         price=price,
         ranks=context.ranks,
-        steps=context.steps.numbers if context.steps.are_recorded else (),
+        steps=context.steps.marked,
         evidence={
             "groups": table,
             "transfer_ms": float(transfer.mean()) / NS_PER_MS,

@@ -315,10 +315,8 @@ def longest_stretch(
 
 MOST_BY_WAITS: Final = 0.8
 """Fraction of the price that a host must gain by not waiting for the GPU for its waits to be the
-cause. It gains all of it if ``loss.item()`` comes just before an optimizer of 248 small kernels.
-Waits that find the GPU idle count, too: if the first of several in a row were removed, the next one
-would drain the GPU instead (a recommender gains 11 of 12.3 ms without all waits, 2.9 ms without
-those that drain)."""
+cause. Waits that find the GPU idle count, too: without the first of several in a row, the next one
+would drain the GPU instead."""
 
 AS_LONG: Final = 0.5
 """Fraction of the longest wait above which a second operator is named as well."""

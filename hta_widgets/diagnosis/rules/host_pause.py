@@ -33,8 +33,7 @@ from hta_widgets.quantities import duration, percent
 
 FEWEST_OPERATORS: Final = 5
 """A process that stops in this many different operators, each of which usually takes µs, is kept
-from running. Together with 32 other processes on 16 cores, it stopped in eleven, for 72 of 140
-ms."""
+from running: with 32 other processes on 16 cores, it stopped in eleven."""
 
 
 LOOKUP_NS: Final = 100_000

@@ -76,7 +76,7 @@ def pipeline_bubble(context: Context) -> Finding | None:
         words=words,
         price=price,
         ranks=context.ranks,
-        steps=context.steps.numbers if context.steps.are_recorded else (),
+        steps=context.steps.marked,
         evidence=evidence,
         links=(Link(panel="rank_overlap"),),
         seen_in=Busy(("wait", "wait_p2p")),

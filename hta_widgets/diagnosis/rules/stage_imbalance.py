@@ -52,7 +52,7 @@ def stage_imbalance(context: Context) -> Finding | None:
         words=words,
         price=price,
         ranks=ranks,
-        steps=context.steps.numbers if context.steps.are_recorded else (),
+        steps=context.steps.marked,
         evidence={
             "stages": pd.DataFrame(
                 {

@@ -357,9 +357,8 @@ class Context:
     def steps_with(self, removed: Matrix) -> tuple[int, ...]:
         """Numbers of the steps that lose considerable time to a cause; none if not recorded.
 
-        The measure is the mean loss, as for the price: of four steps of a ResNet-50 that lose 20,
-        21, 20 and 50 ms, all count. A step also counts by its own length: of two steps that lose
-        11.3 of 20.6 ms and 3.2 of 11.3 ms, the second one counts as well.
+        The measure is the mean loss, as for the price, or the length of the step: of two steps that
+        lose 11.3 of 20.6 ms and 3.2 of 11.3 ms, both count.
         """
         if not self.steps.are_recorded:
             return ()

@@ -188,8 +188,7 @@ def chosen(advice: Sequence[Advice], conditions: Collection[Condition]) -> tuple
     """Choose the advice of a cause that can be followed, the best first.
 
     Advice to record again without stacks is joined with the advice after it, which makes the job
-    faster. On its own it hid that: on the first screens of three jobs, reviewers found nothing else
-    to do.
+    faster: on its own, it hid that.
     """
     found = [each for each in advice if each.holds(conditions)]
     if Condition.NO_PYTORCH in conditions:

@@ -50,8 +50,7 @@ def advice_to_profile(
 def word_for_shell(name: str, names: Iterable[str]) -> str:
     """A word by which profilers find a kernel, and if possible no other one.
 
-    A name from the trace becomes part of a shell command, so only words are used. Tensile names
-    have 400 characters and start alike, and so do those of TensorRT, whose parts are in others.
+    A name from the trace becomes part of a shell command, so only words are used.
     """
     if abbreviated := _ABBREVIATED.fullmatch(name):
         return abbreviated[1]

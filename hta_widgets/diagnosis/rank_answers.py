@@ -134,8 +134,7 @@ def unrecorded_ns(rank: Rank, steps: DeviceSteps) -> int:
 def after_gpu_work(rank: Rank, steps: DeviceSteps) -> Inside:
     """Where time passes while the only analysed step goes on, by its mark, after its GPU work.
 
-    For a request, its user waits for it, too: 45 of 1,140 ms went into drawing boxes. For one step
-    of many, this time is the start of the next step.
+    The user of a request waits for it, too; of one step of many, it is the start of the next.
     """
     end_ns = int((steps.window.step_start_ns + steps.window.step_length_ns)[0])
     if len(steps.window.steps) > 1 or NO_STEP in steps.window.steps:

@@ -623,8 +623,7 @@ def first_scripted(rank: Rank) -> dict[str, int]:
 def waits_by_operator(rank: Rank, rows: Int64Array, waited_ns: Float64Array) -> dict[str, float]:
     """How long the host waits in each operator around the calls of some rows.
 
-    Without any operator, ranges stand in for them, as NVTX often has nothing else: all that was
-    said of waits inside `sparse_data_dist` is that they are in ``cudaMemcpyAsync``.
+    Without any operator, ranges stand in for them, as NVTX often has nothing else.
     """
     around = Around(rank)
     places = around.calls.places_of(rows)

@@ -263,10 +263,8 @@ def _region(
 def _largest(paths: Paths, total_ns: Float64Array, names: tuple[str, ...]) -> Int64Array:
     """The outermost nodes of the region: one, or all of the backward pass.
 
-    An optimizer is one region, whatever it marks inside: because of the range ``CustomAdam.step``
-    in ``Optimizer.step#CustomAdam.step``, the advice was to compile a model. Nor is it a call,
-    though ``emit_nvtx`` marks it as an operator: in a range ``optimizer step`` it hid, too, that
-    an AdamW of 1,776 kernels was what took so long.
+    An optimizer is one region, whatever it marks inside, and no call, though ``emit_nvtx`` marks it
+    as an operator: because of a range in it, the advice was to compile a model.
     """
     roots = np.flatnonzero(paths.depth == 0)
     backward = np.array([bool(AUTOGRAD_THREAD.search(names[paths.name[at]])) for at in roots])

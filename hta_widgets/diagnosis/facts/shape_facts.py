@@ -228,8 +228,7 @@ def _fitting(
     """The best rate of products that fit and are smaller in all sizes, for those that do not fit.
 
     And whether it is the usual rate instead, for large 16-bit products if no smaller one is large.
-    Float32 has no usual rate, since not every kernel that multiplies it as float32 says so in its
-    name.
+    Not every kernel that multiplies float32 as float32 says so: it has no usual rate.
     """
     types = np.unique([each.type for each in products], return_inverse=True)[1]
     sizes: Int64Array = np.array([each.sizes for each in products], dtype=np.int64)

@@ -212,9 +212,8 @@ class LikeKernels:
 
         The median over its kernels, weighted by their time; 1 if most of its time is in work that
         no other rank does. If alike kernels are less than half of the time, those of like size
-        count too, but only to make the ratio smaller.
-
-        Alike kernels count by their median, or by their mean, which a few slow ones increase.
+        count too, but only to make the ratio smaller. Alike kernels count by their median, or by
+        their mean.
         """
         usual, _ = usual_of(self.median_ns, self.step, self.key)
         pace = self._pace if of_means else self.median_ns / np.maximum(usual, 1)

@@ -160,8 +160,7 @@ def densest(edges: Edges, least_ns: float) -> Window:
 def widened(edges: Edges, dense: Window, longest_ns: int) -> Window:
     """The window that holds most, among those that are nearly as dense as one and not too long.
 
-    The densest window of a server was one gap inside its graph, with 38 % of the cause; the two
-    gaps before it hold 55 %, and start with the wait that is the cause.
+    The densest window of a server had 38 % of the cause; with the two gaps before it, it has 55 %.
     """
     starts, ends = edges.starts, edges.ends
     before, until, _ = edges.until()

@@ -334,9 +334,8 @@ class Replay:
     def lasting_gain_ns(self, after: Sequence[Edit], edits: Sequence[Edit]) -> float:
         """How much shorter the mean step is (ns) once no host has a lead to use up.
 
-        If the host is ahead of the GPU, faster kernels first catch up with it: the recorded steps
-        of a ResNet would take 11.2 ms less, but later steps no less than the host needs, which
-        leaves 2.6.
+        If the host is ahead of the GPU, faster kernels first catch up with it: of 11.2 ms that
+        recorded steps of a ResNet would gain, 2.6 are left to later ones.
         """
         first, second = (self._with(each) for each in (after, (*after, *edits)))
         return max(first.paced_ns - second.paced_ns, 0.0)

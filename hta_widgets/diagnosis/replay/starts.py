@@ -236,8 +236,7 @@ class _Starting:
         """Operations without a recorded launch: those after one with a launch, and those before.
 
         The former were launched by a call that the trace lacks, the latter before it starts. Copies
-        on a stream without any launch move pages of managed memory when the host or a kernel asks
-        for them; they do not wait for each other.
+        on a stream without any launch move pages of managed memory, and do not wait for each other.
         """
         work = self.operations
         missing = ~work.is_launched

@@ -129,8 +129,7 @@ def allocator_retries(context: Context) -> Finding | None:
 def recurs(context: Context) -> bool:
     """Whether memory is freed and allocated again after initialising.
 
-    In a program without PyTorch, allocating alone counts: OpenACC's runtime allocated in each of
-    1,934 iterations of a loop. A growing caching allocator does not count.
+    In a program without PyTorch, allocating alone counts. A growing caching allocator does not.
     """
     steps = context.steps
     if not steps["frees"].any() and Condition.NO_PYTORCH not in context.conditions():

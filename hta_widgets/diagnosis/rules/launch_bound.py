@@ -473,8 +473,7 @@ def _late_hosts(context: Context, after: Sequence[Edit], alone_ns: float) -> _La
 def _ahead_ns(context: Context, ranks: tuple[int, ...]) -> float:
     """How long before the end of a recording's GPU work its last launch is, on the rank with least.
 
-    A recording without steps starts with an empty queue: of 6 ms on an MI210, the GPU waited for
-    0.6 ms, and the host was 1.4 ms ahead at the end. The next iteration of a loop that does not
+    A recording without steps starts with an empty queue; the next iteration of a loop that does not
     wait for the GPU would lose nothing.
     """
     job, found = context.replay.job, []

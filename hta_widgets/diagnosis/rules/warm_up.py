@@ -50,9 +50,8 @@ def preparing_idle_ns(context: Context, count: int) -> Matrix:
     """Idle time of the first steps that counts as preparation, by rank and step.
 
     It is the time in calls that set up or allocate, and while code is loaded, above the median of
-    the later steps. Of the rest, it is what exceeds both the idle time of every later step and the
-    usual idle time scaled to as many kernels. The step right after the first ones is not used, as
-    it may prepare, too.
+    the later steps. Of the rest, it is what exceeds the idle time of every later step (but the
+    next, which may prepare, too) and the usual idle time scaled to as many kernels.
     """
     steps = context.steps
     rest = steps["idle"] - sum(steps[name] for name in (*_NOT_PREPARING, *_SETTING_UP))

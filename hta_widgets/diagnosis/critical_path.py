@@ -79,10 +79,6 @@ def critical_path(
     steps : iterable of int, optional
         ProfilerSteps that count; all analysed ones by default.
 
-    Returns
-    -------
-    CriticalPathTables
-
     Raises
     ------
     UnknownRankError

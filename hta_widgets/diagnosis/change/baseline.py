@@ -120,17 +120,7 @@ def write_baseline(summary: Summary, path: str | PathLike[str]) -> int:
 
 
 def read_baseline(name: str, folder: Path = FOLDER) -> Summary:
-    """Read a baseline.
-
-    Parameters
-    ----------
-    name : str
-        Name or path, as `baseline_file` takes it.
-    folder : Path
-
-    Returns
-    -------
-    Summary
+    """Read a baseline by its name or path, as `baseline_file` takes it.
 
     Raises
     ------

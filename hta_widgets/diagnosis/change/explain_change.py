@@ -272,10 +272,6 @@ def explain_change(first: Job | Summary, second: Job | Summary) -> Change:
     first, second : Job or Summary
         From `open_trace`, or a baseline.
 
-    Returns
-    -------
-    Change
-
     Examples
     --------
     >>> from tempfile import TemporaryDirectory

@@ -62,12 +62,7 @@ def read_limits(path: str | PathLike[str]) -> tuple[list[Limit], list[str]]:
     """Read a file of limits, which can be kept next to the program they are for.
 
     Each line is a limit, as `Limit.parse` takes it, or ``allow`` and a cause that may be new. What
-    follows a ``#`` is a comment.
-
-    Returns
-    -------
-    limits : list of Limit
-    allowed : list of str
+    follows a ``#`` is a comment. Returns the limits and these causes.
 
     Raises
     ------
@@ -82,12 +77,12 @@ def read_limits(path: str | PathLike[str]) -> tuple[list[Limit], list[str]]:
     limits: list[Limit] = []
     allowed: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        words = line.partition("#")[0].split()
-        if len(words) == len(_ALLOW) and words[0] == _ALLOW[0]:
-            allowed.append(words[1])
-        elif words:
+        first, *others = line.partition("#")[0].split() or [""]
+        if first == "allow" and len(others) == 1:
+            allowed += others
+        elif first:
             try:
-                limits.append(Limit.parse(" ".join(words)))
+                limits.append(Limit.parse(" ".join((first, *others))))
             except ParameterError as error:
                 msg = f"line {number} of {path}: {error}, or allow CAUSE"
                 raise ParameterError(msg) from error
@@ -95,9 +90,6 @@ def read_limits(path: str | PathLike[str]) -> tuple[list[Limit], list[str]]:
         msg = f"{path} has no limit: write one per line, such as step:2%"
         raise ParameterError(msg)
     return limits, allowed
-
-
-_ALLOW: Final = ("allow", "CAUSE")
 
 
 class Judgement(NamedTuple):
@@ -117,15 +109,7 @@ class Judgement(NamedTuple):
 
 
 def judge(change: Change, limits: Iterable[Limit], allowed: Collection[str] = ()) -> Judgement:
-    """Check a change against limits.
-
-    Parameters
-    ----------
-    change : Change
-    limits : iterable of Limit
-    allowed : collection of str
-        Causes that may be new.
-    """
+    """Check a change against limits; findings of the causes ``allowed`` may be new."""
     broken: list[str] = []
     untold: list[str] = []
     for limit in limits:

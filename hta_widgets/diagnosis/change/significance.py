@@ -103,15 +103,14 @@ def significance_of_recordings(
     ]
     one, other = (np.concatenate([*side, np.zeros(0)]) for side in sides)
     counts = (int(one.size), int(other.size))
-    nothing = math.nan
     median = float(np.median(one)) if one.size else 0.0
     if not (one.size and other.size and median > 0):
-        return Significance(nothing, nothing, nothing, nothing, counts)
+        return Significance(math.nan, math.nan, math.nan, math.nan, counts)
     ratio = float(np.median(other)) / median
     least_chance = 1 / math.comb(sum(counts), counts[0])
     if min(counts) < FEWEST_STEPS or least_chance >= MOST_CHANCE:
         are_apart = min(counts) >= FEWEST_STEPS and _are_apart(one, other)
-        return Significance(ratio, nothing, nothing, nothing, counts, are_apart)
+        return Significance(ratio, math.nan, math.nan, math.nan, counts, are_apart)
     low, high = _interval(*sides)
     return Significance(ratio, low, high, _chance(*sides, is_longer=ratio >= 1), counts)
 

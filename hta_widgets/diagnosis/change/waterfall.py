@@ -110,8 +110,7 @@ def level(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Sum up a waterfall by one of `LEVELS` and those above it, largest change first."""
     keys = [*LEVELS[: LEVELS.index(name) + 1]]
     sums = table.groupby(keys, as_index=False)[[*_NUMBERS]].sum()
-    order = sums["delta_ns"].abs().sort_values(ascending=False, kind="stable").index
-    return sums.loc[order].reset_index(drop=True)
+    return sums.sort_values("delta_ns", key=abs, ascending=False, kind="stable", ignore_index=True)
 
 
 class Opened(NamedTuple):

@@ -24,7 +24,7 @@ from hta_widgets.diagnosis.facts.step_facts import SHOWN_COLUMNS
 from hta_widgets.diagnosis.finding import Finding, in_words_of
 from hta_widgets.diagnosis.fine import what_is_fine
 from hta_widgets.diagnosis.gpu_bound import GpuBound, hide_kernels
-from hta_widgets.diagnosis.job.health import foreign_ranks, job_health, job_of
+from hta_widgets.diagnosis.job.health import foreign_ranks, job_health
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
 from hta_widgets.diagnosis.largest_kernels import (
     GPU_BOUND,
@@ -155,7 +155,7 @@ def _diagnosed(
     if foreign.left_out:
         own = tuple(rank for rank in job.ranks if rank not in foreign.left_out)
         chosen = tuple(rank for rank in chosen if rank in own) or chosen
-        job = job.remember(job_of, own if chosen[0] in own else chosen)
+        job = job.remember(Job.only, own if chosen[0] in own else chosen)
     facts = job.remember(answers_of_all, limits.trials).facts
     wanted = whole_numbers("steps", steps)
     is_usual = ranks is None and phase is None and not wanted and limits == Limits()

@@ -207,21 +207,12 @@ class Context:
         between_ranks: bool = False,
         has_lower: bool = True,
     ) -> Price:
-        """By how much the mean step would be shorter without a cause.
+        """By how much the mean step would be shorter without a cause, which edits remove.
 
-        Parameters
-        ----------
-        removed : ndarray, shape (ranks, steps)
-            Own time (ns) that the ranks would save: the price if clocks contradict each other, so
-            that nothing can be replayed.
-        edits : Edit
-            What changes without it.
-        after : sequence of Edit
-            Edits that have prices of their own: only what is left to gain after them counts.
-        between_ranks : bool
-            Whether some ranks make the others wait.
-        has_lower : bool
-            Whether to find the least that it may be, too; notices do not need it.
+        ``removed`` is the own time (ns) that the ranks would save in each step: the price if clocks
+        contradict each other, so that nothing can be replayed. Edits in ``after`` have prices of
+        their own: only what is left to gain after them counts. ``between_ranks`` if some ranks make
+        the others wait. Notices do not need the least that it may be, which ``has_lower`` finds.
         """
         if not removed.any():
             return Price.counted(0.0, bound)
@@ -385,27 +376,14 @@ class Context:
         detail: str = "",
         cost: str = "",
     ) -> Finding:
-        """Make a finding; the cost is added to the words unless it is less than 1 ns.
+        """Make a finding, whose price is not known if it is less than 1 ns.
 
-        Parameters
-        ----------
-        words : str
-            The cause as a sentence without its full stop: ranks first, then numbers.
-        price : Price
-            Less than 1 ns if it is not known.
-        conditions : iterable of Condition
-            What holds for this finding, in addition to what holds for the recordings of its ranks.
-        detail : str
-            Added to the words, with its comma, unless the sentence gets too long.
-        cost : str
-            The price in words, if it is not part of a step.
-        seen_in : What, optional
-            What shows the cause. By default, the time that would be saved without it or, if that is
-            not replayed, all of the budget class that counts it.
-        seen_steps : tuple of int
-            Steps in which it is seen; all that count when none are given.
-        region : str
-            See `Seen`.
+        The ``words`` are a sentence without its full stop: ranks first, then numbers. The
+        ``detail``, with its comma, follows unless the sentence gets too long, and then the price,
+        or ``cost`` if that is not part of a step. ``conditions`` hold in addition to those of the
+        recordings of its ranks. It is seen in what ``seen_in`` says, or else in the time that would
+        be saved or, if that is not replayed, in all of the budget class that counts it; in
+        ``seen_steps``, or in all that count. See `Seen` for the ``region``.
         """
         recoverable_ns = price.ns if price.ns >= 1 else 0.0
         known = self.conditions(ranks) | {*conditions}

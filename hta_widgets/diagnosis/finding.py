@@ -84,12 +84,14 @@ class Advice(NamedTuple):
         return bool(_OF_PYTORCH.search(f"{self.do} {self.code}"))
 
 
+SHARES_BUFFERS: Final = Advice(
+    "Do not broadcast buffers in every step unless ranks must share them.",
+    "DistributedDataParallel(model, broadcast_buffers=False)",
+    needs=(Condition.BROADCASTS_BUFFERS,),
+)
+
 NEEDLESS_WORK: Final = (
-    Advice(
-        "Do not broadcast buffers in every step unless ranks must share them.",
-        "DistributedDataParallel(model, broadcast_buffers=False)",
-        needs=(Condition.BROADCASTS_BUFFERS,),
-    ),
+    SHARES_BUFFERS,
     Advice(
         "Turn off Inductor's checks of sizes and strides.",
         "TORCHINDUCTOR_SIZE_ASSERTS=0 python train.py",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -390,23 +390,19 @@ MOST_OF_IT: Final = 0.5
 """Fraction of a slow step's excess above which one kind of time is named as its reason."""
 
 
-class _Kind(NamedTuple):
-    columns: tuple[str, ...]
-    words: str
-
-
-_KINDS: Final = (
-    _Kind(("gap_loader",), "while the host loads data"),
-    _Kind(("gap_init", "gap_alloc"), "while the host initialises or allocates"),
-    _Kind(("gap_step",), "while a server's host prepares the next step"),
-    _Kind(("gap_pause",), "while the host launches nothing"),
-    _Kind(("gap_op", "gap_sync"), "while the host launches too slowly"),
-    _Kind(("gap_profiler",), "while the profiler works"),
-    _Kind(("gap_depend",), "idle, waiting for what the trace does not show"),
-    _Kind(("compute",), "computing"),
-    _Kind(("memory",), "copying"),
-    _Kind(("transfer", "transfer_p2p", "undivided"), "communicating"),
-)
+_KINDS: Final = {
+    "while the host loads data": ("gap_loader",),
+    "while the host initialises or allocates": ("gap_init", "gap_alloc"),
+    "while a server's host prepares the next step": ("gap_step",),
+    "while the host launches nothing": ("gap_pause",),
+    "while the host launches too slowly": ("gap_op", "gap_sync"),
+    "while the profiler works": ("gap_profiler",),
+    "idle, waiting for what the trace does not show": ("gap_depend",),
+    "computing": ("compute",),
+    "copying": ("memory",),
+    "communicating": ("transfer", "transfer_p2p", "undivided"),
+}
+"""Kinds of time of a step, in words, and their columns."""
 
 
 def slow_step_notices(
@@ -446,19 +442,19 @@ def _what(context: Context, lost: Steps, kept: Steps, excess_ns: float) -> str:
     def more_ns(name: str) -> float:
         return float((lost[name].mean(axis=1) - kept[name].mean(axis=1))[rank])
 
-    more = {each: sum(map(more_ns, each.columns)) for each in _KINDS}
+    more = {words: sum(map(more_ns, columns)) for words, columns in _KINDS.items()}
     kind = max(more, key=lambda each: more[each])
     if more[kind] <= MOST_OF_IT * more_ns("period"):
         return ""
     number = context.ranks[rank]
     where = f" on rank {number}" if len(context.ranks) > 1 else ""
     part = "all" if more[kind] >= excess_ns else duration(more[kind])
-    return f" ({part} of it {kind.words}{where}{_owner(context, kind, lost, rank)})"
+    return f" ({part} of it {kind}{where}{_owner(context, _KINDS[kind], lost, rank)})"
 
 
-def _owner(context: Context, kind: _Kind, lost: Steps, rank: int) -> str:
+def _owner(context: Context, columns: Sequence[str], lost: Steps, rank: int) -> str:
     """The call inside which most of a kind of time passes in the slow steps."""
-    name = max(kind.columns, key=lambda each: float(lost[each][rank].sum()))
+    name = max(columns, key=lambda each: float(lost[each][rank].sum()))
     found = within_gap(replace(context, steps=lost), (context.ranks[rank],), name)
     return found.words if found else ""
 

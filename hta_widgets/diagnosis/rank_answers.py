@@ -111,11 +111,6 @@ def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
     )
 
 
-def begin_ns(rank: Rank, steps: DeviceSteps) -> tuple[int, int]:
-    """When the first analysed step starts by its mark, and when the first event starts."""
-    return int(steps.window.step_start_ns[0]), int(rank.trace.events.start_ns.min())
-
-
 def unrecorded_ns(rank: Rank, steps: DeviceSteps) -> int:
     """How long the last analysed step goes on, by its mark, after everything recorded in it.
 
@@ -213,7 +208,7 @@ def rank_facts(
         beside_trials=_beside_trials(rank, steps, host, columns),
         last_step=last_step(rank, steps),
         behind_cut=_behind_cut(rank, steps),
-        begin_ns=begin_ns(rank, steps),
+        begin_ns=(int(steps.window.step_start_ns[0]), int(rank.trace.events.start_ns.min())),
         set_up=set_up(rank, steps),
         unrecorded_ns=unrecorded_ns(rank, steps),
         after_gpu_work=after_gpu_work(rank, steps),

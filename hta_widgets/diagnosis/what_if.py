@@ -27,6 +27,7 @@ from hta_widgets.diagnosis.replay.replay import Replay, WhatIf
 from hta_widgets.errors import ParameterError
 from hta_widgets.quantities import NS_PER_MS, duration, percent, signed
 from hta_widgets.trace.job import Job, select_ranks
+from hta_widgets.trace.model.events import Fits
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.facts import has_gpu_work
 
@@ -100,10 +101,6 @@ def what_if(
         Name of the selected kernel.
     without_loading : bool
         Whether data is always ready when it is needed.
-
-    Returns
-    -------
-    WhatIfSteps
 
     Raises
     ------
@@ -229,25 +226,20 @@ def _limits(found: Replay) -> Iterator[str]:
         )
 
 
-def _names(found: Replay, kernels: KernelClass, selected: str) -> Iterator[str]:
+def _names(found: Replay, kernels: KernelClass, selected: str) -> set[str]:
     """Names of the operations of a class."""
     names, code = found.job.names
     if kernels == "selected":
-        yield from [selected] if selected in names else []
-        return
-    copies = found.job.type == KernelType.MEMORY
-    of_type = {int(each) for each in np.unique(code[copies])}
-    for at, name in enumerate(names):
-        if (at in of_type) != (kernels == "copies"):
-            continue
-        fits = {
-            "products": is_product(name),
-            "elementwise": bool(ELEMENTWISE.search(name)),
-            "attention": bool(ATTENTION.search(name)),
-            "copies": True,
-        }
-        if fits[kernels]:
-            yield name
+        return {selected} & {*names}
+    copies = {names[each] for each in np.unique(code[found.job.type == KernelType.MEMORY])}
+    if kernels == "copies":
+        return copies
+    fits: Mapping[str, Fits] = {
+        "products": is_product,
+        "elementwise": ELEMENTWISE.search,
+        "attention": ATTENTION.search,
+    }
+    return {*filter(fits[kernels], names)} - copies
 
 
 def _check(name: str, value: float, least: float, most: float, *, is_open: bool = False) -> None:

@@ -429,7 +429,8 @@ def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> G
         owner = around.operator_of(stretch)
     owners = around.owners(owner, stretch, length_ns)
     if name == "gap_sync":
-        most = np.flatnonzero(around.are_named(owner, owners[0].name))
+        is_largest = np.append(around.calls.named(owners[0].name.__eq__), False)
+        most = np.flatnonzero((owner >= 0) & is_largest[owner])
         drains = conditions_of_drains(rank, stretch[most], owner[most], length_ns[most])
     within = inside(rank, place, length_ns)
     if name == "gap_pause":
@@ -475,10 +476,6 @@ class Around:
     def name_of(self, place: int) -> str:
         """Name of a call, empty for none."""
         return "" if place < 0 else self.calls.events.name.values[self.calls.name[place]]
-
-    def are_named(self, places: IntArray, name: str) -> Mask:
-        """Which places hold calls of a name."""
-        return np.asarray((places >= 0) & np.append(self.calls.named(name.__eq__), False)[places])
 
     def operator_of(self, places: IntArray) -> IntArray:
         """Outermost operator directly around each call; the call itself if there is none."""

@@ -40,11 +40,6 @@ MOST_NAMED: Final = 5
 _NO_NAME: Final = -1
 
 
-def waits_for_events(calls: Calls) -> Int64Array:
-    """When the host starts to wait for events, ascending."""
-    return _waits(calls, patterns.WAITS_FOR_EVENT)
-
-
 def flushes(work: GpuWork) -> list[int]:
     """Codes of the names of kernels that may empty the cache."""
     codes = distinct(work.name).tolist()
@@ -83,6 +78,7 @@ def repeated_between_waits(calls: Calls, work: GpuWork) -> Int64Array:
 
 
 def _waits(calls: Calls, pattern: re.Pattern[str]) -> Int64Array:
+    """When the host starts such waits, ascending."""
     return np.sort(calls.start_ns[calls.named(pattern.search) & calls.is_launch_call])
 
 
@@ -147,7 +143,7 @@ def _waits_between(calls: Calls, work: GpuWork, tried: Int64Array) -> int:
     starts = calls.events.start_ns[launch[launch >= 0]]
     if not starts.size:
         return 0
-    at = waits_for_events(calls)
+    at = _waits(calls, patterns.WAITS_FOR_EVENT)
     slack_ns = int(np.ptp(starts)) // starts.size
     return int(np.count_nonzero((at >= starts.min()) & (at <= starts.max() + slack_ns)))
 
@@ -165,7 +161,7 @@ def unmarked_trials(calls: Calls, work: GpuWork, limits: TrialLimits) -> Trials 
 
     The limit on steps applies to the recorded time here.
     """
-    waits = waits_for_events(calls)
+    waits = _waits(calls, patterns.WAITS_FOR_EVENT)
     if waits.size < limits.kernels:
         return None
     kernels = launched_kernels(calls, work)

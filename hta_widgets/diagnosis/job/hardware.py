@@ -37,8 +37,6 @@ class Hardware:
     slow: tuple[int, ...] = ()
     throttled: tuple[int, ...] = ()
     """Positions of ranks with a slow GPU, and of ranks with a GPU that is slow at times."""
-    stage: tuple[int, ...] = ()
-    """Ranks whose kernels take longer, if they are all copies of one stage of a pipeline."""
     against_itself: Float64Array | None = None
     """See `LikeKernels`."""
 
@@ -71,14 +69,14 @@ def hardware(job: Job, steps: Steps, copies: Sequence[tuple[int, ...]], limits: 
     unsteady = (hot | warm) & _is_unsteady(job, steps, limits) if (hot | warm).any() else hot
     warm &= unsteady
     ratio = np.where(warm[:, np.newaxis], of_means, of_steps)
-    found = Hardware(like, ratio, like.excess_ns(), like.needed_ns())
-    found = replace(found, against_itself=like.against_itself())
+    itself = like.against_itself()
+    found = Hardware(like, ratio, like.excess_ns(), like.needed_ns(), against_itself=itself)
     places = np.flatnonzero(hot | warm).tolist()
     if not places or len(places) > max(2, limits.slower_ranks_percent / 100 * len(compute)):
         return found
-    ranks = tuple(steps.ranks[place] for place in places)
-    if len(ranks) > 1 and any({*ranks} == {*stage} for stage in copies):
-        return replace(found, stage=ranks)
+    ranks = {steps.ranks[place] for place in places}
+    if len(ranks) > 1 and any(ranks == {*stage} for stage in copies):
+        return found  # which has more work
     slow = tuple(place for place in places if steady[place] and not unsteady[place])
     throttled = tuple(place for place in places if place not in slow)
     return replace(found, slow=slow, throttled=throttled)

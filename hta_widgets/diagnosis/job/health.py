@@ -91,11 +91,6 @@ def foreign_ranks(job: Job) -> ForeignRanks:
     return ForeignRanks(left_out, {**gpus, **not_compared})
 
 
-def job_of(job: Job, ranks: tuple[int, ...]) -> Job:
-    """The job of these ranks only, so that `Job.remember` knows it."""
-    return job.only(ranks)
-
-
 def _copies(job: Job) -> dict[int, str]:
     first: dict[str, int] = {}
     found = {}

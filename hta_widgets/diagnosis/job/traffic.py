@@ -9,10 +9,9 @@ A pipeline sends activations forward and gradients back::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,10 +32,8 @@ Neighbours = Mapping[int, set[int]]
 ELSEWHERE = -1
 
 
-class Pipeline(NamedTuple):
-    """Ranks by stage."""
-
-    ranks: tuple[int, ...]
+Pipeline = tuple[int, ...]
+"""Ranks by stage."""
 
 
 def pipelines(all_series: Iterable[Series]) -> tuple[Pipeline, ...]:
@@ -51,7 +48,7 @@ def pipelines(all_series: Iterable[Series]) -> tuple[Pipeline, ...]:
     --------
     >>> pairs = [(0, 2), (2, 0), (2, 1), (1, 2), (5, 6)]
     >>> pipelines([Series("p2p", "pp", pair, 2) for pair in pairs])
-    (Pipeline(ranks=(0, 2, 1)),)
+    ((0, 2, 1),)
     """
     sent = {each.ranks for each in all_series if each.operation == P2P}
     neighbours: dict[int, set[int]] = {}
@@ -63,22 +60,21 @@ def pipelines(all_series: Iterable[Series]) -> tuple[Pipeline, ...]:
         if rank not in seen:
             connected = _connected(neighbours, rank)
             seen |= connected
-            found.append(Pipeline(_in_order(neighbours, connected)))
+            found.append(_in_order(neighbours, connected))
     return tuple(found)
 
 
-def copies_of_stages(found: Iterable[Pipeline]) -> list[tuple[int, ...]]:
+def copies_of_stages(chosen: Sequence[Pipeline]) -> list[tuple[int, ...]]:
     """Ranks with the same stage, for each stage of pipelines of equal length.
 
     Examples
     --------
-    >>> copies_of_stages([Pipeline((0, 1)), Pipeline((2, 3))])
+    >>> copies_of_stages([(0, 1), (2, 3)])
     [(0, 2), (1, 3)]
     """
-    chosen = list(found)
-    if len({len(each.ranks) for each in chosen}) != 1:
+    if len({*map(len, chosen)}) != 1:
         return []
-    return list(zip(*(each.ranks for each in chosen), strict=True))
+    return list(zip(*chosen, strict=True))
 
 
 def _connected(neighbours: Neighbours, rank: int) -> set[int]:

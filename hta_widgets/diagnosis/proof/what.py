@@ -262,8 +262,7 @@ class Trials:
 
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
         spans = () if facts.host is None else facts.host.trials.spans_ns
-        both = np.array(spans, dtype=np.int64).reshape(-1, 2)
-        return Stretches(both[:, 0], both[:, 1])
+        return Stretches(*np.array(spans, dtype=np.int64).reshape(-1, 2).T)
 
 
 _OF_OTHERS: Final = "waiting"

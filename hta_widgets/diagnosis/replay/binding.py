@@ -77,17 +77,7 @@ class Binding(NamedTuple):
 
 
 class Solution:
-    """A solved replay: times, and the edges between them.
-
-    Attributes
-    ----------
-    nodes : ndarray of float64
-        Times of the nodes of the network.
-    time_ns : ndarray of float64
-        Times of all points, ends of operations, and meetings, by number.
-    times : Times
-        The same times as three arrays.
-    """
+    """A solved replay: times, and the edges between them."""
 
     def __init__(self, network: Network, weights: Weights) -> None:
         self.network, self.weights = network, weights
@@ -96,9 +86,12 @@ class Solution:
         self.first_meeting = self.first_operation + network.job.stream.size
         """Number of the first meeting."""
         self.nodes, _ = network.forward(weights)
+        """Times of the nodes of the network."""
         self.time_ns = np.concatenate(network.expanded(self.nodes, weights))
+        """Times of all points, ends of operations, and meetings, by number."""
         bounds = [self.first_operation, self.first_meeting]
         self.times = Times(*np.split(self.time_ns, bounds))
+        """The same times as three arrays."""
 
     @property
     def edges(self) -> Iterator[Edges]:

@@ -65,7 +65,7 @@ def host_work(
     until_ns[line.is_origin] = line.time_ns[line.is_origin]
     from_ns = until_ns - own_ns
     found[NEITHER] = np.clip(first_ns - from_ns, 0, own_ns)
-    covered, pausing = Intervals.union([], []), _scheduling(gaps) | _pausing(gaps)
+    covered, pausing = Intervals.union([], []), _idle(gaps, "gap_step") | _pausing(gaps)
     for place, intervals in enumerate(_intervals(operations, gaps)):
         grown = covered | intervals.clip(first_ns, int(edges[-1]))
         both = grown.covered_until(until_ns) - grown.covered_until(from_ns)
@@ -98,27 +98,23 @@ def _intervals(operations: Operations, gaps: HostGaps) -> list[Intervals]:
         start = calls.events.start_ns[rows]
         return Intervals.union(start, start + calls.events.duration_ns[rows])
 
-    def idle(name: str) -> Intervals:
-        segments = gaps.of_kind(name)
-        return Intervals.union(segments.start_ns, segments.end_ns)
-
     of_device = calls.is_launch_call
     first, workers_start = first_uses(operations.rank), first_batches(operations.rank)
     return [
-        _profiler(calls, numbers) | idle("gap_profiler"),
-        inside(loading_calls(operations.rank)) | idle("gap_loader"),
+        _profiler(calls, numbers) | _idle(gaps, "gap_profiler"),
+        inside(loading_calls(operations.rank)) | _idle(gaps, "gap_loader"),
         inside(calls.named(patterns.ALLOCATING.search) & of_device & ~first),
         inside(calls.named(patterns.INITIALISING.search) & of_device | workers_start)
-        | idle("gap_init"),
+        | _idle(gaps, "gap_init"),
         inside(calls.named(patterns.COMPILING.search)),
-        _scheduling(gaps),
+        _idle(gaps, "gap_step"),
         _pausing(gaps),
     ]
 
 
-def _scheduling(gaps: HostGaps) -> Intervals:
-    """Idle time between two steps of a server, in which its loop prepares the next one."""
-    segments = gaps.of_kind("gap_step")
+def _idle(gaps: HostGaps, name: str) -> Intervals:
+    """Idle time of a kind, such as ``gap_step``, in which a server prepares its next step."""
+    segments = gaps.of_kind(name)
     return Intervals.union(segments.start_ns, segments.end_ns)
 
 

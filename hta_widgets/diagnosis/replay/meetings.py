@@ -41,15 +41,11 @@ def meetings(job: Job) -> Meetings:
     clocks = job_clocks(job)
     kernels, matches = clocks.matches.kernels, clocks.matches
     meets = matches.meets[matches.of_row]
-    members = [matches.rows[meets]]
-    numbers = [matches.of_row[meets]]
-    series = [matches.series[matches.of_row[meets]]]
-    others = np.setdiff1d(np.arange(len(kernels)), members[0])
-    rows, of_rows = _alike(clocks, others)
-    members.append(rows)
-    numbers.append(of_rows + len(matches))
-    series.append(np.full(rows.size, -1))
-    row, number = np.concatenate(members), np.concatenate(numbers)
+    members, numbers = matches.rows[meets], matches.of_row[meets]
+    rows, of_rows = _alike(clocks, np.setdiff1d(np.arange(len(kernels)), members))
+    row = np.concatenate((members, rows))
+    number = np.concatenate((numbers, of_rows + len(matches)))
+    series = np.concatenate((matches.series[numbers], np.full(rows.size, -1)))
     number, which = _possible(clocks, row, number)
     row = row[which]
     ranks = np.array(kernels.ranks, dtype=np.int64)
@@ -57,7 +53,7 @@ def meetings(job: Job) -> Meetings:
         rank=ranks[kernels.place[row]],
         row=kernels.row[row],
         number=np.unique(number, return_inverse=True)[1].astype(np.int64),
-        series=np.concatenate(series)[which],
+        series=series[which],
     )
 
 

@@ -27,24 +27,7 @@ ROUNDING_NS: Final = 1_000
 
 
 class Operations:
-    """Kernels, copies, memsets and graphs of a rank, stream by stream, each ordered by start.
-
-    Attributes
-    ----------
-    row : ndarray of int64
-        Row of each operation in the events of the rank.
-    stream : ndarray of int64
-        Number of the stream, from 0.
-    call : ndarray of int64
-        Row of the call that launched each, -1 if not recorded.
-    launched_ns : ndarray of int64
-        Start of this call, `NEVER` if not recorded. A call of more than 1 ms whose kernel starts at
-        its end loads the kernel's code first (3.1 s before one of cuDNN, 6.5 of 9.2 ms of a step on
-        an MI250), so it counts as launching 15 µs before its end. What `is_handed_over`, and what
-        its graph runs after it, counts as launched 15 µs before the start of the former.
-    before : ndarray of int64
-        The previous operation on the same stream, -1 for the first.
-    """
+    """Kernels, copies, memsets and graphs of a rank, stream by stream, each ordered by start."""
 
     def __init__(self, rank: Rank) -> None:
         work, starts = rank.gpu_work, rank.trace.events.start_ns
@@ -52,15 +35,23 @@ class Operations:
         order = streams.order
         self.rank = rank
         self.row = work.rows[order]
+        """Row of each operation in the events of the rank."""
         self.start_ns, self.end_ns = work.start_ns[order], work.end_ns[order]
         self.stream = np.repeat(np.arange(streams.sizes.size), streams.sizes)
+        """Number of the stream, from 0."""
         self.device = work.device[order]
         self.type = work.type[order]
         self.name = work.name[order]
         self.call = work.launch[order]
+        """Row of the call that launched each, -1 if not recorded."""
         self.launched_ns = np.where(self.call >= 0, starts[self.call], NEVER)
+        """Start of this call, `NEVER` if not recorded. A call of more than 1 ms whose kernel starts
+        at its end loads the kernel's code first (6.5 of 9.2 ms of a step on an MI250), so it counts
+        as launching 15 µs before its end. What `is_handed_over`, and what its graph runs after it,
+        counts as launched 15 µs before the start of the former."""
         self._wait_for_long_launches()
         self.before = np.arange(order.size) - 1
+        """The previous operation on the same stream, -1 for the first."""
         self.before[streams.edges[:-1]] = NONE
         self._edges = streams.edges
         self._hand_over()

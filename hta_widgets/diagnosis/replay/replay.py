@@ -93,15 +93,6 @@ class Replay:
     If a recording states how long its steps took without the profiler, all answers are for a host
     that is faster by as much: the host of a GPT-2 on an H200 needed 26 ms for a step, but 61 ms in
     the recording, of which launching seemed to cost 56.
-
-    Attributes
-    ----------
-    job : RecordedJob
-    network : Network
-    steps : tuple of int
-        Numbers of the steps that count; the others are replayed too, as these wait for them.
-    unprofiled_step_ns : int
-        Mean length of a step before the profiler ran; 0 if not known.
     """
 
     def __init__(
@@ -110,7 +101,9 @@ class Replay:
         self.job = job
         self.network = Network(job)
         self.steps = tuple(steps) or job.steps
+        """Numbers of the steps that count; the others are replayed too, as these wait for them."""
         self.unprofiled_step_ns = unprofiled_step_ns
+        """Mean length of a step before the profiler ran; 0 if not known."""
         self._counts = np.isin(job.steps, self.steps)
         self._changed: dict[tuple[Edit, ...], _Changed] = {}
 

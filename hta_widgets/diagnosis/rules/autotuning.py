@@ -10,7 +10,7 @@ from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, Price
 from hta_widgets.diagnosis.proof.what import Trials, WholeSteps
 from hta_widgets.diagnosis.replay.edits import WithoutSpans
-from hta_widgets.diagnosis.rules.wording import few_ranges, named, subject
+from hta_widgets.diagnosis.rules.wording import listed, named, subject
 from hta_widgets.quantities import NS_PER_MS, duration, number
 
 
@@ -65,7 +65,7 @@ def autotuning(context: Context) -> Finding | None:
     names = _names(context, ranks)
     return context.finding(
         autotuning,
-        words=f"{noun} {few_ranges(numbers)} {takes} up to {duration(float(excess.max()))} longer "
+        words=f"{noun} {listed(numbers)} {takes} up to {duration(float(excess.max()))} longer "
         f"than the others: up to {number(float(tried.max()))} kernels{_example(names)} are tried "
         "there",
         price=Price.counted(cost_ns),

@@ -16,13 +16,12 @@ from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.communication_facts import CommunicationFacts, Reason
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.finding import Advice, Finding, Link, of_engines
+from hta_widgets.diagnosis.finding import SHARES_BUFFERS, Advice, Finding, Link, of_engines
 from hta_widgets.diagnosis.job.health import missing_of
 from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.replay.edits import CommunicationHidden
 from hta_widgets.diagnosis.rules.slow_link import slow_link
 from hta_widgets.diagnosis.rules.wording import (
-    WithinModule,
     listed,
     named,
     part_of_it,
@@ -101,11 +100,7 @@ _CONDITIONS: Final = {
             "python -m sglang.launch_server --enable-eplb",
             needs=(Condition.TAKE_TURNS, Condition.MOE, Condition.SERVER),
         ),
-        Advice(
-            "Do not broadcast buffers in every step unless ranks must share them.",
-            "DistributedDataParallel(model, broadcast_buffers=False)",
-            needs=(Condition.DDP, Condition.BROADCASTS_BUFFERS),
-        ),
+        SHARES_BUFFERS._replace(needs=(Condition.DDP, Condition.BROADCASTS_BUFFERS)),
         Advice(
             "Send fewer, larger messages: DDP's buckets are small and bound by latency.",
             "DistributedDataParallel(model, bucket_cap_mb=100)",
@@ -261,9 +256,9 @@ def exposed_communication(context: Context) -> Finding | None:
     facts = [context.facts[rank].communication for rank in context.ranks]
     whole_ns = sum(int(each.transfer_ns.sum()) for each in facts)
     reasons = _reasons(facts, whole_ns)
-    within, reason, why = WithinModule(), None, ""
+    within, inside, reason, why = "", dict[str, float](), None, ""
     if not is_doubtful and not table.empty:
-        within = within_module(context, [each.modules for each in facts], whole_ns)
+        within, inside = within_module(context, [each.modules for each in facts], whole_ns)
         part = reasons["percent"].max()
         if part >= context.limits.owner_percent:
             reason = Reason[reasons["reason"].iloc[0]]
@@ -271,7 +266,7 @@ def exposed_communication(context: Context) -> Finding | None:
     return context.finding(
         exposed_communication,
         words=_words(context, table, float(transfer.mean()), is_doubtful=is_doubtful),
-        detail=within.words + why,
+        detail=within + why,
         price=price,
         ranks=context.ranks,
         steps=context.steps.marked,
@@ -279,7 +274,7 @@ def exposed_communication(context: Context) -> Finding | None:
             "groups": table,
             "transfer_ms": float(transfer.mean()) / NS_PER_MS,
             "reasons": reasons,
-            **within.evidence,
+            **inside,
         },
         links=(Link(panel="collectives"), Link(panel="overlap")),
         seen_in=Busy(("transfer", "transfer_p2p")),

@@ -244,7 +244,9 @@ def host_pause(context: Context) -> Finding | None:
     unknown = "" if on_cpu or stops else _unknown(known)
     detail = (within.words if within else "") + _meanwhile(known)
     if largest and not (within or several or detail):
-        detail = _activity(context, ranks, kind, largest) or unknown
+        share = owner_share(context, ranks, kind, largest.name)
+        most = f", {percent(100 * share)} of this time in {named(largest.name)}"
+        detail = most if largest.name else unknown
     if on_cpu:
         detail += f"; {percent(100 * on_cpu)} of it in operators on the CPU"
     if stops:
@@ -431,11 +433,3 @@ def _unknown(known: Collection[Condition]) -> str:
     """
     is_most = Condition.NOT_RECORDED in known
     return "; the trace does not show why" if is_most else "; no recorded call takes most of it"
-
-
-def _activity(context: Context, ranks: Sequence[int], kind: str, largest: Owner) -> str:
-    """Say what it mostly does instead; empty if that is not known."""
-    if not largest.name:
-        return ""
-    share = owner_share(context, ranks, kind, largest.name)
-    return f", {percent(100 * share)} of this time in {named(largest.name)}"

@@ -9,12 +9,11 @@ import pandas as pd
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts
-from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.conditions import Condition, holding
 from hta_widgets.diagnosis.finding import Advice, Finding
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rules.host_evidence import if_host_kept_up
 from hta_widgets.diagnosis.rules.wording import (
-    WithinModule,
     link_of_kernels,
     on_ranks,
     within_module,
@@ -142,10 +141,9 @@ def no_tensor_cores(context: Context) -> Finding | None:
     is_double = bool(context.computing("double").sum() > HALF * plain.sum())
     listed = max((each.products.rows for each in blamed), key=lambda of: sum(x[-1] for x in of))
     names = frozenset[str]().union(*(each.products.names for each in blamed))
-    within = WithinModule()
-    if not is_half:
-        plain_ns = sum(int(each.taken["plain"].sum()) for each in blamed)
-        within = within_module(context, [each.products.modules for each in blamed], plain_ns)
+    plain_ns = sum(int(each.taken["plain"].sum()) for each in blamed)
+    modules = [each.products.modules for each in blamed if not is_half]
+    within, inside = within_module(context, modules, plain_ns)
     convolves = any(each.products.convolution_ns for each in blamed)
     work = f"{'convolutions and ' * convolves}matrix products"
     which = f"{'16-bit kernels' if is_half else 'float32 kernels'} that use no tensor cores"
@@ -156,7 +154,7 @@ def no_tensor_cores(context: Context) -> Finding | None:
         words=(
             f"{percent(share)} of the {duration(products_ns)} in {work}"
             f"{context.steps.per_noun}{on_ranks(context, ranks)} is in "
-            f"{which}{_uneven(blamed) if is_half else within.words}"
+            f"{which}{_uneven(blamed) if is_half else within}"
         ),
         price=price,
         ranks=ranks,
@@ -167,7 +165,7 @@ def no_tensor_cores(context: Context) -> Finding | None:
             "share_percent": float(share),
             "products_ms": products_ns / NS_PER_MS,
             "if_host_kept_up_ms": hidden_ns / NS_PER_MS,
-            **within.evidence,
+            **inside,
             "kernels": pd.DataFrame(
                 [(*row[:-1], row.total_ns / NS_PER_MS) for row in listed],
                 columns=["kernel", "shapes", "type", "count", "ms"],
@@ -180,9 +178,9 @@ def no_tensor_cores(context: Context) -> Finding | None:
 
 def _uneven(blamed: list[ComputeFacts]) -> str:
     """Name the dimension that keeps most products off the tensor cores; empty if none does."""
-    most = max((each.products for each in blamed), key=lambda products: products.uneven_ns)
     if not _is_uneven(blamed):
         return ""
+    most = max((each.products for each in blamed), key=lambda products: products.uneven_ns)
     return f", because dimensions are not multiples of 8, such as {most.uneven}"
 
 
@@ -191,11 +189,13 @@ def _is_uneven(blamed: list[ComputeFacts]) -> bool:
     return sum(each.products.uneven_ns for each in blamed) > HALF * half_ns
 
 
-def _conditions(blamed: list[ComputeFacts], *, is_half: bool, is_double: bool) -> list[Condition]:
+def _conditions(
+    blamed: list[ComputeFacts], *, is_half: bool, is_double: bool
+) -> frozenset[Condition]:
     """What holds for these products and their GPUs."""
     plain_ns = sum(int(each.taken["plain"].sum()) for each in blamed)
     convolution_ns = sum(each.products.convolution_ns for each in blamed)
-    held = {
+    known = {
         Condition.DOUBLE: is_double,
         Condition.CONVOLUTIONS: convolution_ns > HALF * plain_ns,
         Condition.HALF: is_half,
@@ -203,4 +203,4 @@ def _conditions(blamed: list[ComputeFacts], *, is_half: bool, is_double: bool) -
         Condition.TF32: all(each.gpu.has_tf32 for each in blamed),
         Condition.BF16: all(each.gpu.has_bf16 for each in blamed),
     }
-    return [condition for condition, holds in held.items() if holds]
+    return holding(known)

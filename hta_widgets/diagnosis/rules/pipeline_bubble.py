@@ -94,7 +94,7 @@ def _explained(context: Context) -> list[Edit]:
 
 def _shape(context: Context) -> tuple[int, int]:
     """Number of stages, and of micro-batches; 0 if the schedule is interleaved or unclear."""
-    longest = max(context.traffic.pipelines, key=lambda each: len(each.ranks)).ranks
+    longest = max(context.traffic.pipelines, key=len)
     traffic = context.traffic
     of_pair = dict.fromkeys(((longest[0], longest[1]), (longest[-1], longest[0])), 0)
     for series, is_inside in zip(traffic.series, traffic.is_in_steps.tolist(), strict=True):

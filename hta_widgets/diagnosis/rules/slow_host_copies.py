@@ -19,8 +19,8 @@ from hta_widgets.diagnosis.replay.edits import WithoutCopies
 from hta_widgets.diagnosis.rules.host_evidence import (
     innermost_within,
 )
-from hta_widgets.diagnosis.rules.wording import in_steps, named, subject
-from hta_widgets.quantities import NS_PER_MS, data_size, number, percent
+from hta_widgets.diagnosis.rules.wording import in_steps, named, part_of_it, subject
+from hta_widgets.quantities import NS_PER_MS, data_size, number
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -119,11 +119,10 @@ def slow_host_copies(context: Context) -> Finding | None:
     copied, before = _before_kernels(context, ranks)
     is_before = before >= context.limits.owner_percent
     is_of_model = is_before and copied >= FEWEST_PARAMETERS
-    share = "all" if percent(before) == percent(100) else percent(before)
     return context.finding(
         slow_host_copies,
         words=_words(context, ranks, steps)
-        + f", {share} of it before the first kernel" * is_before,
+        + f", {part_of_it(before / 100)} before the first kernel" * is_before,
         detail=within.words if within else "",
         price=price,
         ranks=ranks,

@@ -154,18 +154,20 @@ def _of_attention(
     whole_ns = context.computing("attention")[rows].mean()
     compute_ns = context.steps["compute"][rows].mean()
     attention_ns = sum(int(each.taken["attention"].sum()) for each in blamed)
-    within = within_module(context, [each.attention.modules for each in blamed], attention_ns)
+    within, inside = within_module(
+        context, [each.attention.modules for each in blamed], attention_ns
+    )
     computing = f"{duration(compute_ns)} computing{context.steps.per_noun}"
     words = (
         f"Unfused attention (bmm + softmax + bmm) takes {duration(whole_ns)} of "
-        f"{computing}{on_ranks(context, ranks)}{within.words}; "
+        f"{computing}{on_ranks(context, ranks)}{within}; "
         f"FlashAttention or SDPA{' and fused chains' if has_chains else ''} would save time"
     )
     times: dict[str, Evidence] = {
         "attention_ms": float(whole_ns) / NS_PER_MS,
         "computing_ms": float(compute_ns) / NS_PER_MS,
     }
-    return words, times | within.evidence
+    return words, times | inside
 
 
 def _of_chains(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,13 +12,11 @@ from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, number_ranges, percent
 
 LONGEST_LIST = 30
-"""Most characters of a list of ranks in a sentence."""
+"""Most characters of a list of ranks or steps in a sentence."""
 
 NAME_WIDTH = 40
 MODULE_WIDTH = 30
 """Longest name from the trace, and longest module name, in a sentence."""
-
-_MOST_RANGES = 3
 
 NEARLY_ALL = 0.995
 """A larger fraction is called all."""
@@ -57,7 +56,7 @@ def subject(context: Context, ranks: tuple[int, ...]) -> Subject:
         return Subject("All ranks", is_plural=True)
     if len(ranks) == 1:
         return Subject(f"Rank {ranks[0]}", is_plural=False)
-    return Subject(f"Ranks {few_ranges(ranks)}", is_plural=True)
+    return Subject(f"Ranks {listed(ranks)}", is_plural=True)
 
 
 def in_steps(context: Context, steps: tuple[int, ...]) -> str:
@@ -67,7 +66,7 @@ def in_steps(context: Context, steps: tuple[int, ...]) -> str:
     """
     if not steps or len(steps) == len(context.steps.numbers):
         return ""
-    return f" in {'step' if len(steps) == 1 else 'steps'} {few_ranges(steps)}"
+    return f" in {'step' if len(steps) == 1 else 'steps'} {listed(steps)}"
 
 
 def per_step(context: Context, count: float, noun: str) -> str:
@@ -78,24 +77,6 @@ def per_step(context: Context, count: float, noun: str) -> str:
 def named(name: str, width: int = NAME_WIDTH) -> str:
     """Shorten a name from the trace."""
     return short_name(name, width)
-
-
-def few_ranges(numbers: tuple[int, ...]) -> str:
-    """Write ranges of numbers; instead of many ranges, how many numbers there are.
-
-    Examples
-    --------
-    >>> few_ranges((11,)), few_ranges((11, 13)), few_ranges((1, 3, 5, 6))
-    ('11', '11 and 13', '1, 3 and 5-6')
-    """
-    ranges = number_ranges(numbers).split(", ")
-    if len(ranges) <= _MOST_RANGES:
-        return _and(ranges)
-    return f"{', '.join(ranges[:_MOST_RANGES])}, … ({len(numbers)} in all)"
-
-
-def _and(ranges: Sequence[str]) -> str:
-    return " and ".join(part for part in (", ".join(ranges[:-1]), ranges[-1]) if part)
 
 
 def on_ranks(context: Context, ranks: tuple[int, ...]) -> str:
@@ -120,18 +101,18 @@ def which_ranks(ranks: tuple[int, ...]) -> str:
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {listed(ranks)}"
 
 
-def listed(ranks: tuple[int, ...]) -> str:
-    """List rank numbers; only the first few if there are many.
+def listed(numbers: tuple[int, ...]) -> str:
+    """List numbers of ranks or steps; only the first few if there are many.
 
     Examples
     --------
     >>> listed((0, 1, 2, 5)), listed(tuple(range(0, 200, 2)))
     ('0-2 and 5', '0, 2, 4 and 97 others')
     """
-    text = number_ranges(ranks)
+    text = number_ranges(numbers)
     if len(text) <= LONGEST_LIST:
-        return _and(text.split(", "))
-    return f"{', '.join(map(str, ranks[:3]))} and {len(ranks) - 3} others"
+        return " and ".join(text.rsplit(", ", 1))
+    return f"{', '.join(map(str, numbers[:3]))} and {len(numbers) - 3} others"
 
 
 def in_n_steps(context: Context, steps: int) -> str:
@@ -157,39 +138,24 @@ def part_of_it(part: float) -> str:
     return f"{'all' if part >= NEARLY_ALL else percent(100 * part)} of it"
 
 
-class WithinModule(NamedTuple):
-    """A module inside which most of some time passes; its name is empty if none is known."""
-
-    name: str = ""
-    share: float = 0.0
-
-    @property
-    def words(self) -> str:
-        """The share and the module, after a comma; empty for none."""
-        if not self.name:
-            return ""
-        return f", {part_of_it(self.share)} in {short_name(self.name, MODULE_WIDTH)}"
-
-    @property
-    def evidence(self) -> dict[str, float]:
-        """The share as evidence of the finding; empty without a module."""
-        return {"inside_module_percent": 100 * self.share} if self.name else {}
-
-
 def within_module(
     context: Context, by_rank: Sequence[Mapping[str, int]], whole_ns: int
-) -> WithinModule:
-    """Find the module inside which most of some time passes, from `time_by_module` of each rank."""
-    total: dict[str, int] = {}
+) -> tuple[str, dict[str, float]]:
+    """The module inside which most of some time passes, from `time_by_module` of each rank.
+
+    In words after a comma, and as evidence of the finding; both are empty if none is known.
+    """
+    total = Counter[str]()
     for times in by_rank:
-        for name, ns in times.items():
-            total[name] = total.get(name, 0) + ns
+        total.update(times)
     least_ns = context.limits.owner_percent / 100 * whole_ns
     held = [name for name, ns in total.items() if ns >= least_ns]
     if not held or not whole_ns:
-        return WithinModule()
+        return "", {}
     innermost = min(reversed(held), key=lambda name: total[name])
-    return WithinModule(innermost, total[innermost] / whole_ns)
+    share = total[innermost] / whole_ns
+    words = f", {part_of_it(share)} in {short_name(innermost, MODULE_WIDTH)}"
+    return words, {"inside_module_percent": 100 * share}
 
 
 def link_of_kernels(ranks: tuple[int, ...], names: Collection[str]) -> Link:

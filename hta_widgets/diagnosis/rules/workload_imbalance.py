@@ -12,7 +12,7 @@ from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, holding
 from hta_widgets.diagnosis.finding import Advice, Finding, Link, of_engines, of_vendors
-from hta_widgets.diagnosis.job.steps import Matrix
+from hta_widgets.diagnosis.job.steps import Matrix, usual_own
 from hta_widgets.diagnosis.proof.what import ComputingKernels
 from hta_widgets.diagnosis.rules.expert_imbalance import expert_imbalance
 from hta_widgets.diagnosis.rules.wording import in_n_steps, others_wait, the_ranks
@@ -136,13 +136,7 @@ def _compare(context: Context, work: Matrix) -> _Uneven | None:
     if context.traffic.pipelines:
         for copies in context.traffic.copies:
             places = [context.ranks.index(rank) for rank in copies]
-            mean[places] = work[places].mean(axis=0)
-            if len(places) == 1:
-                usual[places] = work[places]
-            elif len(places) == 2:  # noqa: PLR2004
-                usual[places] = work[places].min(axis=0)
-            else:
-                usual[places] = np.median(work[places], axis=0)
+            mean[places], usual[places] = work[places].mean(axis=0), usual_own(work[places])
         if not usual.any():
             return None
     elif len(context.ranks) >= FEWEST_RANKS:

@@ -12,7 +12,7 @@ import pytest
 
 from hta_widgets.diagnosis import CAUSES, Limits
 from hta_widgets.diagnosis.rules.host_evidence import Within
-from hta_widgets.diagnosis.rules.wording import WithinModule, others_wait
+from hta_widgets.diagnosis.rules.wording import others_wait, part_of_it
 from tests.analyses.diagnosis import thresholds
 from tests.analyses.diagnosis.thresholds import Case, cases, check
 
@@ -59,7 +59,6 @@ NO_THRESHOLDS = {
         "time_spent.WIDTH",
         "trials.MOST_NAMED",
         "waterfall.MOST_LINES",
-        "wording._MOST_RANGES",
         "wording.LONGEST_LIST",
         "wording.MODULE_WIDTH",
         "wording.NAME_WIDTH",
@@ -132,7 +131,7 @@ test_thresholds = cases(
     Case("wording.HALF_OF_COST", waiting, {0.49: "", 0.5: "; the other waits for it"}),
     Case(
         "wording.NEARLY_ALL",
-        lambda _, part: WithinModule("Head", part).words,
+        lambda _, part: f", {part_of_it(part)} in Head",
         {0.994: ", 99.4 % of it in Head", 0.996: ", all of it in Head"},
     ),
     Case(

@@ -81,6 +81,8 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     assert has_waited == ("once it has waited" in found.sentence)
     mine = whole.steps[whole.steps["rank"] == worst["rank"]]
     assert {*mine["step"]} > {*found.steps} or mine["kernels"].mean() == worst["kernels_per_step"]
+    if not worst["region"] and "outside" in texts:
+        return texts | when_idle(found) | cost_of(found, whole)
     if not worst["region"]:
         in_calls_ms = worst["late_per_step"] * worst["median_launch_us"] * NS_PER_US / NS_PER_MS
         texts["calls"] = percent(min(100 * in_calls_ms / worst["idle_ms"], 100))

@@ -368,7 +368,7 @@ def launch_bound(context: Context) -> Finding | None:
     if is_outside := (
         outside >= MOST_OUTSIDE and Condition.NO_PYTORCH in context.conditions(ranks)
     ):
-        where += (
+        where = (where if worst["region"] else "") + (
             f"; for {percent(100 * outside)} of the time that the GPU waits, the CPU is in no call"
         )
     # owners of idle time show what the host does after a wait, not that the queue is empty then

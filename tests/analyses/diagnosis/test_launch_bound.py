@@ -386,7 +386,7 @@ def test_a_wait_after_each_launch_is_named_before_the_cpu_is_sampled(tmp_path):
     """Of 193 ms, 130 followed one of 5,108 waits: without them, the program took 68 ms."""
     finding = found(diagnose(solver(tmp_path, waits=100, own_us=20)), "launch_bound")
     said = finding.sentence
-    assert "100 kernels (median 2 µs), after most of which it waits for the GPU; " in said
+    assert "100 kernels (median 2 µs), after most of which it waits for the GPU; for " in said
     assert "of the time that the GPU waits, the CPU is in no call" in said
     first, second = (each.do for each in finding.advice[:2])
     assert first.startswith("Wait only where the host reads a result")

@@ -142,6 +142,12 @@ def not_found(found: Finding, whole: Diagnosis) -> Texts:
     return cost_of(found, whole)
 
 
+def shortest(found: Finding, whole: Diagnosis) -> Texts:
+    times = {"least": found.evidence["shortest_ms"], "whole": found.evidence["communication_ms"]}
+    said = {name: duration(ms * NS_PER_MS) for name, ms in times.items()}
+    return not_found(found, whole) | said
+
+
 def taking_turns(found: Finding, whole: Diagnosis) -> Texts:
     late = found.evidence["late"].set_index("rank")["waited_for_ms"]
     most = late.idxmax()
@@ -252,6 +258,12 @@ FORMS_BETWEEN_RANKS: Final[dict[str, list[Form]]] = {
             "The GPU[[ on <_ranks>]] communicates without overlapping compute[[, mostly <_most>]]; "
             f"[[cause not found: ]]waiting and transfer cannot be told apart[[ <_without>]]{COST}",
             not_found,
+        ),
+        Form(
+            "The GPU[[ on <_ranks>]] communicates without overlapping compute[[, mostly <_most>]]; "
+            "[[cause not found: ]]at most <least> of <whole> is transfer, by the shortest of each "
+            f"in any step[[, if sizes are equal]]{COST}",
+            shortest,
         ),
         Form(
             "The GPU[[ on <_ranks>]] communicates without overlapping compute: <transfer> of "

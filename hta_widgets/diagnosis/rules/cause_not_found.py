@@ -77,6 +77,11 @@ FEWEST_GRADIENTS: Final = 20
 MORE_GRADIENTS: Final = 1.1
 """Gradients per operation above which several share one: small parameters share a bucket."""
 
+FEWEST_REPEATS: Final = 3
+AS_LONG: Final = 0.9
+"""Steps from which the shortest times of operations say how much of them is transfer, and part of
+the time from which they say nothing: of 404 equal all-reduces, it was 99 %."""
+
 WORTH_A_NOTICE: Final = 0.15
 """Fraction of the mean step; shorter waits for unrecorded work are usual."""
 
@@ -147,6 +152,7 @@ def communication_without_cause(context: Context) -> Finding | None:
         edits = (WithoutMeetings(members),)
     is_divided = bool(2 * steps["undivided"].sum() <= ns.sum())
     told, evidence = _divided(context) if is_divided else ("", {})
+    shortest, times = ("", {}) if is_divided else _shortest(context)
     lacks, without = _not_divided(context)
     mostly, more = _mostly(context)
     loss = _Loss(
@@ -155,14 +161,14 @@ def communication_without_cause(context: Context) -> Finding | None:
         ns=ns,
         edits=edits,
         words=f"communicates without overlapping compute{'' if told else mostly}",
-        unknown=told or f"waiting and transfer cannot be told apart{without}",
+        unknown=told or shortest or f"waiting and transfer cannot be told apart{without}",
         told=told,
         lacks=(
             *((Condition.TAKE_TURNS,) if told else lacks),
             *more,
         ),
         is_measured=is_divided and _most_late(_waited_for(context)) < context.limits.owner_percent,
-        evidence=evidence,
+        evidence=evidence or times,
         panel="overlap",
         proof=Busy(("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")),
     )
@@ -237,6 +243,41 @@ def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:
     if not all(each.collectives for each in records if each.communication):
         return (Condition.NO_COLLECTIVES,), " without the collectives of the kernels"
     return (), ""
+
+
+def _shortest(context: Context) -> tuple[str, dict[str, Evidence]]:
+    """Say how much of the communication may be transfer, if the same operations vary by step.
+
+    On one of eight ranks it took 16 to 34 ms, by how long the others were waited for.
+    """
+    kernels, least_ns, whole_ns, is_sized = context.traffic.matches.kernels, 0.0, 0.0, True
+    for rank in context.ranks:
+        steps = context.facts[rank].steps
+        step = np.searchsorted(steps["start_ns"], kernels.start_ns, side="right") - 1
+        inside = (kernels.place == kernels.ranks.index(rank)) & (step >= 0)
+        own = np.flatnonzero(inside & (kernels.start_ns < steps["end_ns"].max()))
+        own = own[np.lexsort((kernels.start_ns[own], kernels.name.codes[own], step[own]))]
+        counts = np.bincount(step[own], minlength=steps["step"].size)
+        if counts.size < FEWEST_REPEATS or not counts[0] or (counts != counts[0]).any():
+            return "", {}
+        what = np.stack((kernels.name.codes[own], kernels.size_bytes[own]))
+        what = what.reshape(2, counts.size, -1)
+        if (what != what[:, :1]).any():
+            return "", {}
+        taken_ns = kernels.duration_ns[own].reshape(counts.size, -1)
+        least_ns += float(taken_ns.min(axis=0).sum())
+        whole_ns += float(taken_ns.sum() / counts.size)
+        is_sized &= bool((what[1] > 0).all())
+    if least_ns >= AS_LONG * whole_ns:
+        return "", {}
+    times = [each / len(context.ranks) for each in (least_ns, whole_ns)]
+    least, whole = map(duration, times)
+    said = f"at most {least} of {whole} is transfer, by the shortest of each in any step"
+    names = ("shortest_ms", "communication_ms")
+    evidence: dict[str, Evidence] = {
+        name: each / NS_PER_MS for name, each in zip(names, times, strict=True)
+    }
+    return f"{said}{'' if is_sized else ', if sizes are equal'}", evidence
 
 
 def _divided(context: Context) -> tuple[str, dict[str, Evidence]]:

@@ -33,6 +33,55 @@ def talking(transfer_us):
     return program
 
 
+def varying(folder, *lengths_us, elements=()):
+    """A finding on a rank alone: of two all-reduces per step, the first takes these times."""
+    one = Host()
+    for number, length in enumerate((*lengths_us, lengths_us[-1])):  # the last step is left out
+        fields = {}
+        if elements:
+            size = elements[number % len(elements)]
+            fields = {"Collective name": "allreduce", "In msg nelems": size, "dtype": "Float"}
+            fields |= {"Out msg nelems": size, "Group size": 2}
+        with one.step(number):
+            one.launch(1000)
+            one.queue(length, name=ALL_REDUCE, stream=20, **fields)
+            one.queue(500, name=ALL_REDUCE, stream=20, **fields)
+            one.launch(1000)
+    return found(scripted(folder, one), "exposed_communication")
+
+
+SHORTEST = "at most 1 ms of 2.25 ms is transfer, by the shortest of each in any step"
+
+
+@pytest.mark.parametrize(
+    ("elements", "said"),
+    [
+        ((), f"{SHORTEST}, if sizes are equal: "),
+        ((4096,), f"{SHORTEST}: "),
+        ((4096, 8192), "waiting and transfer cannot be told apart"),
+    ],
+)
+def test_operations_that_vary_by_step_are_not_all_transfer(tmp_path, elements, said):
+    """16 to 34 ms on one of eight ranks "cannot be told apart", for a reader who saw them vary."""
+    finding = varying(tmp_path, 500, 1500, 2500, 2500, elements=elements)
+    assert f"; cause not found: {said}" in finding.sentence
+    times = {name: finding.evidence.get(name) for name in ("shortest_ms", "communication_ms")}
+    is_said = said.startswith(SHORTEST)
+    assert times == (
+        {"shortest_ms": 1.0, "communication_ms": 2.25} if is_said else dict.fromkeys(times)
+    )
+
+
+def is_said_of_steps(folder, *lengths_us):
+    return "by the shortest of each in any step" in varying(folder, *lengths_us).sentence
+
+
+def is_short_enough(folder, part):
+    """Of four steps, one has the shortest all-reduces, with 1.5 ms: this part of the mean."""
+    others_us = (4 * (1500 / part - 500) - 1000) / 3
+    return is_said_of_steps(folder, 1000, *[others_us] * 3)
+
+
 def test_communication_of_one_rank_cannot_be_divided(tmp_path):
     made = diagnosed(write_training(tmp_path, 4, talking(2000), only=[2]))
 
@@ -821,6 +870,12 @@ test_thresholds = cases(
     ),
     Case("cause_not_found.MOSTLY_OUTSIDE", is_outside_calls, {0.49: False, 0.51: True}),
     Case("cause_not_found.WORTH_NAMING", says_mpi, {0.098: False, 0.102: True}),
+    Case(
+        "cause_not_found.FEWEST_REPEATS",
+        lambda folder, steps: is_said_of_steps(folder, *range(500, 500 * steps + 1, 500)),
+        {2: False, 3: True},
+    ),
+    Case("cause_not_found.AS_LONG", is_short_enough, {0.89: True, 0.91: False}),
     Case(
         "cause_not_found.FEWEST_GRADIENTS",
         lambda folder, count: is_one_each(folder, count, count),

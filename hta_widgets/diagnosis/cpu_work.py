@@ -24,6 +24,7 @@ from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.analyses.time.window import NO_STEP, window_of
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.gap_owners import is_line_of_users
+from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import NS_PER_MS, counted, duration, number_ranges, percent
@@ -101,6 +102,14 @@ class CpuOwner(NamedTuple):
     of other lines inside is left out; everything that they call in PyTorch and other Python
     libraries counts."""
     calls: int
+    longest_ns: int
+    """This time in one of the calls, the one with most of it."""
+
+    @property
+    def in_calls(self) -> str:
+        """How many calls, in words, and how long they are: of 6 ms in 69, 4.94 were one wait."""
+        each = f", up to {duration(self.longest_ns)} each" if self.calls > 1 else ""
+        return f"{counted(self.calls, 'call')}{each}"
 
 
 class Listed(NamedTuple):
@@ -492,13 +501,16 @@ def _by_name(
 ) -> list[CpuOwner]:
     """The time of calls whose owner is chosen, and how many chosen ones start, by name."""
     names, is_of_one = calls.events.name.values, np.append(chosen, False)[owner[own.place]]
-    code = calls.name[owner[own.place[is_of_one]]]
-    own_ns = sums_at(code, own.ns[is_of_one], len(names))
+    place = owner[own.place[is_of_one]]
+    each = grouped(place)
+    each_ns, code = each.reduce(np.add, own.ns[is_of_one]), calls.name[place[each.first]]
+    own_ns, longest_ns = sums_at(code, each_ns, len(names)), np.zeros(len(names), np.int64)
+    np.maximum.at(longest_ns, code, each_ns)
     count = np.bincount(calls.name[chosen & begins], minlength=len(names))
     # a script's own call started before the recording: it still counts as one
     count = np.maximum(count, own_ns > 0)
     return [
-        CpuOwner(names[code], int(own_ns[code]), int(count[code]))
+        CpuOwner(names[code], int(own_ns[code]), int(count[code]), int(longest_ns[code]))
         for code in np.flatnonzero(own_ns).tolist()
     ]
 
@@ -517,9 +529,10 @@ def _covered(calls: Calls, places: Int64Array) -> Intervals:
 
 def _together(owners: Iterable[CpuOwner]) -> list[CpuOwner]:
     sums: dict[str, CpuOwner] = {}
-    for name, own_ns, calls in owners:
-        _, before_ns, before = sums.get(name, CpuOwner(name, 0, 0))
-        sums[name] = CpuOwner(name, before_ns + own_ns, before + calls)
+    for name, own_ns, calls, longest_ns in owners:
+        _, before_ns, before, longest_before_ns = sums.get(name, CpuOwner(name, 0, 0, 0))
+        longest = max(longest_before_ns, longest_ns)
+        sums[name] = CpuOwner(name, before_ns + own_ns, before + calls, longest)
     return [*sums.values()]
 
 
@@ -531,13 +544,19 @@ def _largest(whole: str, owners: tuple[CpuOwner, ...], whole_ns: int) -> str:
     most = owners[0]
     return (
         f"{whole}, {short_name(most.name, NAME_WIDTH)} takes the most: {duration(most.own_ns)} "
-        f"({percent(100 * most.own_ns / whole_ns)}) in {counted(most.calls, 'call')}."
+        f"({percent(100 * most.own_ns / whole_ns)}) in {most.in_calls}."
     )
 
 
 def _listed(owners: tuple[CpuOwner, ...]) -> list[Mapping[str, Any]]:
     return [
-        {"name": each.name, "own_ms": _in_ms(each.own_ns), "calls": each.calls} for each in owners
+        {
+            "name": each.name,
+            "own_ms": _in_ms(each.own_ns),
+            "calls": each.calls,
+            "longest_ms": _in_ms(each.longest_ns),
+        }
+        for each in owners
     ]
 
 

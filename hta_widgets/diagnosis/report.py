@@ -360,7 +360,7 @@ def _cpu_work(work: CpuWork) -> Iterator[str]:
         for owner in lists[part].owners:
             share = percent(100 * owner.own_ns / lists[part].ns)
             line = f"{duration(owner.own_ns)} ({share}): {cut(owner.name, MOST_CHARACTERS)}"
-            yield from item("- ", f"{line}, {counted(owner.calls, 'call')}")
+            yield from item("- ", f"{line}, {owner.in_calls}")
 
 
 def _finding(diagnosis: Diagnosis, number: int, finding: Finding) -> Iterator[str]:

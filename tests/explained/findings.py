@@ -649,13 +649,14 @@ def on_the_cpu(_: object, whole: Diagnosis) -> Texts | None:
     work = whole.cpu_work
     if work is None or not work.operators:
         return None
-    name, own_ns, calls = work.operators[0]
+    name, own_ns, calls, longest_ns = work.operators[0]
+    each = f", up to {duration(longest_ns)} each" if calls > 1 else ""
     return {
         "whole": duration(work.operators_ns),
         "name": short_name(name, NAME_WIDTH),
         "time": duration(own_ns),
         "part": share(own_ns, work.operators_ns),
-        "calls": counted(calls, "call"),
+        "calls": f"{counted(calls, 'call')}{each}",
     }
 
 

@@ -152,11 +152,11 @@ def test_operators_are_listed_by_line_if_there_are_lines(tmp_path: Path) -> None
 def test_ranks_are_summed_up(tmp_path: Path) -> None:
     events = [host(0, 9, "train.py(3): step", cat="python_function"), host(1, 4, "aten::mm")]
     made = answered(tmp_path, events, events)
-    assert [*made.cpu_work.operators] == [("aten::mm", 8000, 2)]
-    assert [*made.cpu_work.lines] == [("train.py(3): step", 18000, 2)]
+    assert [*made.cpu_work.operators] == [("aten::mm", 8000, 2, 4000)]
+    assert [*made.cpu_work.lines] == [("train.py(3): step", 18000, 2, 9000)]
     assert made.cpu_work.parts["lines"] == (
         "Of 18 µs of CPU time in Python functions, added up over 2 ranks, train.py(3): step takes "
-        "the most: 18 µs (100 %) in 2 calls."
+        "the most: 18 µs (100 %) in 2 calls, up to 9 µs each."
     )
     assert made.finding == made.cpu_work.verdict
 
@@ -194,21 +194,21 @@ def test_calls_of_cuda_outside_of_operators_are_listed(tmp_path: Path) -> None:
     events = [host(0, 10, "aten::mm"), call(2, 3, 1, name="cudaMalloc")]
     events += [call(20, 30, 2, name="cudaFree"), call(60, 4, 3, name="cudaFree")]
     made = answered(tmp_path, events)
-    assert [*made.cpu_work.calls] == [("cudaFree", 34_000, 2)]
-    assert [*made.cpu_work.operators] == [("aten::mm", 10_000, 1)]
+    assert [*made.cpu_work.calls] == [("cudaFree", 34_000, 2, 30_000)]
+    assert [*made.cpu_work.operators] == [("aten::mm", 10_000, 1, 10_000)]
     assert [*made.cpu_work.parts] == ["calls", "operators"]
     assert "in CUDA calls outside operators:\n    - 34 µs (100 %): cudaFree, 2" in report(made)
     assert made.finding.startswith(
         "No GPU work was recorded: the job allocates memory of a GPU, but no recorded call of the "
         "CUDA API (3 in all) launches any. Of 34 µs of CPU time in CUDA calls outside operators, "
-        "cudaFree takes the most: 34 µs (100 %) in 2 calls."
+        "cudaFree takes the most: 34 µs (100 %) in 2 calls, up to 30 µs each."
     )
 
 
 def test_an_export_of_ranges_alone_says_which_take_the_time(tmp_path: Path) -> None:
     ranges = [nvtx(0, 900, "forward"), nvtx(100, 700, "find"), nvtx(900, 1000, "ProfilerStep#1")]
     made = diagnosis(open_trace(write_sqlite(tmp_path / "a.sqlite", {NVTX: ranges})))
-    assert [*made.cpu_work.ranges] == [("find", 600, 1), ("forward", 300, 1)]
+    assert [*made.cpu_work.ranges] == [("find", 600, 1, 600), ("forward", 300, 1, 300)]
     assert made.finding == (
         "No GPU work was recorded: no CUDA calls were traced (nsys profile --trace=cuda,nvtx "
         "traces them). Of 900 ns of CPU time in annotated ranges, find takes the most: 600 ns "
@@ -327,7 +327,7 @@ def test_a_line_that_runs_on_from_before_the_steps_is_called_once(tmp_path: Path
     events = [script, *(host(at, 4, "aten::mm") for at in (1, 11, 21))]
     events += [step(number, 10 + 10 * number, 10) for number in range(3)]
     made = answered(tmp_path, events).cpu_work
-    assert [*made.lines] == [("train.py(1): <module>", 20_000, 1)]
+    assert [*made.lines] == [("train.py(1): <module>", 20_000, 1, 20_000)]
 
 
 def test_with_gpu_work_there_is_none(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ LOOKS: Final = {
     "compiling": (_LATE_TOO, "x"),
     "garbage_collection": (_LATE_TOO, "|"),
     "profiler": (_OTHER, "|"),
-    "nothing_recorded": (_LATE_TOO, "/"),
+    "nothing_recorded": (_LATE_TOO, "\\"),
     "between_kernels": (_OTHER, ""),
     "inside_graph": (_OTHER, "."),
     "dependency": (_OTHER, "/"),

@@ -148,7 +148,7 @@ class JobClocks:
         if len(sets) < 2:  # noqa: PLR2004
             return []
         if all(each is None for each in self.judged):
-            return ["no collective of several ranks was matched; the recorded clocks are used"]
+            return ["the recorded clocks are used, as no collective names the ranks that take part"]
         listed = "; ".join(sets[:_MOST_LISTED]) + ("; …" if len(sets) > _MOST_LISTED else "")
         words = (
             f"{len(sets)} sets of ranks share no collective with each other ({listed}); "

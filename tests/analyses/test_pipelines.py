@@ -41,7 +41,7 @@ def both_ways(*pairs):
     ],
 )  # fmt: skip
 def test_stages(all_series, expected):
-    assert [each.ranks for each in pipelines(all_series)] == expected
+    assert [*pipelines(all_series)] == expected
 
 
 def test_copies():

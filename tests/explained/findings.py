@@ -11,6 +11,7 @@ import pytest
 from hta_widgets.analyses import cupti_counters, kernel_breakdown, overlap
 from hta_widgets.analyses.time.tensor_cores import ELEMENTWISE
 from hta_widgets.diagnosis import CAUSES, Diagnosis, Finding, diagnosis
+from hta_widgets.diagnosis.finding import LONGEST_SENTENCE
 from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay.edits import KernelsFaster
 from hta_widgets.names.readable import distinct_labels
@@ -85,8 +86,11 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
         return texts | when_idle(found) | cost_of(found, whole)
     if not worst["region"]:
         in_calls_ms = worst["late_per_step"] * worst["median_launch_us"] * NS_PER_US / NS_PER_MS
-        texts["calls"] = percent(min(100 * in_calls_ms / worst["idle_ms"], 100))
-        texts["call"] = duration(worst["median_launch_us"] * NS_PER_US)
+        calls = percent(min(100 * in_calls_ms / worst["idle_ms"], 100))
+        call = duration(worst["median_launch_us"] * NS_PER_US)
+        clause = f"; {calls} of the lost time is in launch calls ({call} each)"
+        if clause in found.sentence or len(found.sentence) + len(clause) <= LONGEST_SENTENCE:
+            texts |= {"calls": calls, "call": call}
         return texts | when_idle(found) | cost_of(found, whole)
     if found.evidence.get("inside_call_percent", 0) > worst["region_percent"]:
         return texts | when_idle(found) | cost_of(found, whole)

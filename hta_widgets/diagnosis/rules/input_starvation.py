@@ -59,7 +59,7 @@ TENSOR_PROCESSOR: Final = Advice(
         Advice(
             "Give the DataLoader more workers, up to the job's CPU cores, and prefetch more "
             "batches.",
-            "DataLoader(..., num_workers=min(16, len(os.sched_getaffinity(0))), prefetch_factor=4)",
+            "DataLoader(..., num_workers=min(16, os.cpu_count()), prefetch_factor=4)",
             needs=(Condition.LOADER_WORKERS,),
             unless=(Condition.LOADER_ALONE, Condition.SHORT_WAITS),
         ),

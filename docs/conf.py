@@ -81,8 +81,20 @@ def write_list(app: Sphinx, error: Exception | None) -> None:
     (app.outdir / "llms.txt").write_text("\n".join([*head, "## Pages", "", *lines, ""]), "utf-8")
 
 
+_WRITTEN: dict[str, list[str]] = {}
+
+
+def keep_text(_: Sphinx, what: str, name: str, *rest: object) -> None:
+    """Put the text of fields back: Napoleon takes what stands before a colon for their type."""
+    lines = rest[-1]
+    if what == "attribute" and isinstance(lines, list):
+        lines[:] = _WRITTEN.setdefault(name, [*lines])
+
+
 def setup(app: Sphinx) -> None:
     """Have the report, the list and the browser's page written once the others are."""
+    for before_and_after_napoleon in (0, 999):
+        app.connect("autodoc-process-docstring", keep_text, priority=before_and_after_napoleon)
     app.connect("build-finished", write_report)
     app.connect("build-finished", write_list)
     app.connect("build-finished", write_browser_page)

@@ -73,10 +73,13 @@ function copier(code: string): HTMLButtonElement {
   return button;
 }
 
+/** The price as part of the largest; its room stays empty without one, as a sliver would look like almost nothing. */
 function bar(row: FindingRow): HTMLElement {
   const filled = swatch(row);
   filled.style.width = `${100 * row.share}%`;
-  return make("span", { className: "hta-bar", "aria-hidden": "true" }, filled);
+  const element = make("span", { className: "hta-bar", "aria-hidden": "true" }, filled);
+  if (!row.price) element.style.visibility = "hidden";
+  return element;
 }
 
 /** What differs for the rows of a dashboard: they are compact, and report what is shown. */

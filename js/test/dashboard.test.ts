@@ -435,6 +435,11 @@ test("the search asks for what it finds once it is used, and selects it", async 
   expect(seen[0]?.nextElementSibling).toBe(el.querySelector(".hta-what-if"));
 });
 
+test("a row without a price has no bar, which would look like almost nothing", async () => {
+  const { all } = await show({ findings: [ROW, { ...ROW, price: "", share: 0 }] });
+  expect(all(".hta-bar").map(({ style }) => style.visibility)).toEqual(["", "hidden"]);
+});
+
 test("a row has what to try first, with three lines of its code, and the rest behind it", async () => {
   const advice = [
     { do: "Load ahead.", code: "from a import b\n\nload = b(\n  workers=8)\nload.start()" },

@@ -102,7 +102,7 @@ def _part(name: str) -> BarPart:
     (color, pattern), label = LOOKS[cause], idle_cause(cause).label
     if counted:
         color, label = CLASS_COLORS[counted], f"{label} ({CLASS_LABELS[counted]})"
-        pattern = "\\" if pattern == "/" else pattern  # differs from that of the usual class
+        pattern = {"/": "\\", "\\": "x"}.get(pattern or "", pattern)  # not as usual
     return BarPart(name, label, color, pattern=pattern)
 
 

@@ -99,6 +99,14 @@ def test_every_cause_has_a_colour():
     assert len(set(figures.LOOKS.values())) == len(CAUSE_NAMES)
 
 
+def test_causes_that_count_as_one_other_class_look_different():
+    """A wait and time with nothing recorded could not be told apart in a dark theme."""
+    causes = ["synchronising:other_idle", "nothing_recorded:other_idle", "dependency"]
+    table = pd.DataFrame({"rank": [0], "device": [0], "idle_ns": [30]} | dict.fromkeys(causes, 10))
+    bars = figures.idle_causes(table).figure().data
+    assert len({(bar.marker.color, bar.marker.pattern.shape) for bar in bars}) == len(causes)
+
+
 @pytest.mark.parametrize("draw", [idle_causes, idle_owners_by_name])
 @pytest.mark.parametrize("as_percent", [True, False])
 def test_nothing_to_draw(tmp_path, draw, as_percent):

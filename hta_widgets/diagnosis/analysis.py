@@ -495,7 +495,8 @@ def _bound_by(context: Context, shares: Mapping[str, float], unseen: Sequence[st
     words, doubts = bound_by(shares), ""
     before_ns = longest_set_up(context).inside.whole_ns
     if before_ns > context.step_ns:
-        words = f"after {duration(before_ns)} in which the GPU has no work, {words}"
+        first = f"{'up to ' if len(context.ranks) > 1 else ''}{duration(before_ns)}"
+        words = f"after {first} in which the GPU has no work, {words}"
     if unseen and next(iter(shares)) == OF_HOST:
         # a recommender has no recorded wait while its GPU is idle with launched work, 30 % of the
         # step

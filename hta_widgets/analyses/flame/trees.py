@@ -82,7 +82,7 @@ def _runs(rank: Rank, weight: Weight) -> tuple[Nodes, IntArray]:
     """The same for runs of neighbours with one name: level by level, in order of time."""
     calls = calls_of(rank)
     places = calls_with_any(rank, weight)
-    position = by_place(calls, places, np.arange(places.size, dtype=np.int32))
+    position = places_of(places, calls.kind.size + 1)
     parent, name = position[calls.forest.parent[places]], calls.name[places]
     depth = calls.forest.depth[places]
     node = np.full(places.size + 1, NO_PARENT, dtype=np.int32)

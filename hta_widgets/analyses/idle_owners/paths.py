@@ -19,6 +19,7 @@ from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, narr
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.cache.derived_columns import Columns
 from hta_widgets.trace.model.events import Kind
+from hta_widgets.trace.model.nesting import places_of
 from hta_widgets.trace.model.questions import asked_once
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -143,8 +144,7 @@ class PathTable(NamedTuple):
     ) -> tuple[PathTable, Int64Array]:
         """Keep some nodes and those above them; also returns the new number of each old node."""
         kept = np.flatnonzero(at_or_around(paths.parent, nodes))
-        number = np.full(paths.parent.size + 1, NO_PATH)
-        number[kept] = np.arange(kept.size)
+        number = places_of(kept, paths.parent.size + 1).astype(np.int64)
         codes, code = np.unique(paths.name[kept], return_inverse=True)
         kept_paths = Paths(
             number[paths.parent[kept]],

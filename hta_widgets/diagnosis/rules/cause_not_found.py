@@ -270,14 +270,13 @@ def _shortest(context: Context) -> tuple[str, dict[str, Evidence]]:
         is_sized &= bool((what[1] > 0).all())
     if least_ns >= AS_LONG * whole_ns:
         return "", {}
-    times = [each / len(context.ranks) for each in (least_ns, whole_ns)]
-    least, whole = map(duration, times)
-    said = f"at most {least} of {whole} is transfer, by the shortest of each in any step"
-    names = ("shortest_ms", "communication_ms")
-    evidence: dict[str, Evidence] = {
-        name: each / NS_PER_MS for name, each in zip(names, times, strict=True)
+    least_ns, whole_ns = least_ns / len(context.ranks), whole_ns / len(context.ranks)
+    said = f"at most {duration(least_ns)} of {duration(whole_ns)} is transfer, by the shortest of "
+    said += f"each in any step{'' if is_sized else ', if sizes are equal'}"
+    return said, {
+        "shortest_ms": least_ns / NS_PER_MS,
+        "communication_ms": whole_ns / NS_PER_MS,
     }
-    return f"{said}{'' if is_sized else ', if sizes are equal'}", evidence
 
 
 def _divided(context: Context) -> tuple[str, dict[str, Evidence]]:

@@ -121,7 +121,8 @@ def _doubt(found: Finding, whole: Diagnosis) -> str:
         said = f"{least} to {most}{_WHY_LESS[found.less_by]}."
     else:
         said = f"{some} if {_others(whole.job)} the bottleneck, {most} if not"
-        waits_ns = whole.steps.groupby("step")["undivided_ns"].max().mean()
+        waits = whole.steps.set_index("step")[["undivided_ns", "wait_ns", "wait_p2p_ns"]]
+        waits_ns = waits.sum(axis=1).groupby("step").max().mean()
         if waits_ns < found.recoverable_ms * NS_PER_MS:  # 2.14 ms, of a gain of 65.4
             said += f"; the GPU waits in communication for at most {duration(waits_ns)}"
         said += "."

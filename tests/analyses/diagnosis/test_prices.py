@@ -191,6 +191,9 @@ def test_other_ranks_are_not_blamed_where_all_are_recorded(tmp_path, monkeypatch
     (row,) = finding_rows([finding], made)
     waits = "; the GPU waits in communication for at most 1 ms."
     assert row["doubt"] == f"1.5 ms if other ranks are the bottleneck, 6 ms if not{waits}"
+    steps = made.steps.assign(wait_ns=500_000)  # for ranks that are recorded
+    (row,) = finding_rows([finding], replace(made, steps=steps))
+    assert row["doubt"].endswith("the GPU waits in communication for at most 1.5 ms.")
     monkeypatch.setattr("hta_widgets.panels.base.finding_rows.is_whole", lambda _: True)
     (row,) = finding_rows([finding], made)
     assert " if communication that was not matched is the bottleneck, " in row["doubt"]

@@ -14,8 +14,9 @@ from tests.browser.test_panels import cells
 JS = Path(os.environ.get("HTA_WIDGETS_JS", Path(__file__).parents[2] / "js"))
 AXE = JS / "node_modules" / "axe-core" / "axe.min.js"
 
-RUN_AXE = """async (rules) => {
-    const { violations } = await axe.run('.hta-panel', rules ? { runOnly: rules } : {});
+RUN_AXE = """async (given) => {
+    const [rules, inside] = given ?? [];
+    const { violations } = await axe.run(inside ?? '.hta-panel', rules ? { runOnly: rules } : {});
     return violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html.slice(0, 160))]);
 }"""
 
@@ -41,9 +42,12 @@ def test_axe(lab: Lab, tmp_path):
             f"panel = KernelBreakdownPanel({str(tmp_path)!r})\npanel",
             "panel.selection.kernel = panel.result.kernels['name'][0]\nOverlapPanel(panel.job)",
             BROKEN,
+            "DiagnosisPanel(panel.job)",
         ]
     )
     expect(page.panel(1).locator(".main-svg").first).to_be_visible()
+    page.page.get_by_role("button", name="Show").first.click()
+    page.wait_for("panel.selection.finding", 0)
     for summary in page.page.locator(".hta-panel summary:visible").all():
         summary.click()
     check_in_both_themes(page, "axe")
@@ -101,16 +105,16 @@ def complaints(page: LabPage, rules: list[str] | None) -> list[str]:
     menu = page.page.get_by_role("button", name="+ lanes")
     menu.click()
     expect(page.page.get_by_role("checkbox", name="queue length")).to_be_visible()
-    said["lanes"] = page.page.evaluate(RUN_AXE, rules)
+    said["all"] = page.page.evaluate(RUN_AXE, [rules])
     menu.press("Escape")
     for panel in page.python("[name for name, panel in dash.panels.items() if panel.tab]"):
         page.execute(f"dash.panel = {panel!r}")
         page.page.wait_for_function(IS_DRAWN)
-        said[panel] = page.page.evaluate(RUN_AXE, rules)
+        said[panel] = page.page.evaluate(RUN_AXE, [rules, ".hta-tab-page"])
         page.screenshot(f"axe {panel}")
     page.execute("dash.selection.set(kernel=dash.events['name'].iloc[0], finding=0)")
     expect(page.page.get_by_role("complementary", name="Details")).to_be_visible()
-    said["details"] = page.page.evaluate(RUN_AXE, rules)
+    said["details"] = page.page.evaluate(RUN_AXE, [rules, ".hta-drawer"])
     page.execute("dash.selection.set()")
     return [f"{where}: {found}" for where, every in said.items() for found in every]
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.lab_pages import Lab, LabPage
 from tests.browser.test_accessibility import AXE, RUN_AXE
-from tests.browser.test_dashboard import STICKING_OUT, dashboard
+from tests.browser.test_dashboard import MARGINS, STICKING_OUT, dashboard
 from tests.browser.test_panels import cells
 from tests.recorded_folders import cycles, write_folder
 
@@ -77,12 +77,10 @@ def test_a_cycle_that_cannot_be_opened_is_said_and_the_menu_stays(page: LabPage)
     expect(menu(page, "Cycle")).to_have_value("2")
 
 
-@pytest.mark.parametrize("width", [500, 700, 1100])
-def test_the_menus_fit_and_can_be_used_by_all(lab: Lab, tmp_path, width):
-    folder = write_folder(tmp_path / "run", cycles(2, 3))
-    page = lab.open(cells(str(folder), "dash = Dashboard(job)\ndash"), width=width + 130)
-    expect(menu(page, "Cycle")).to_be_visible()
-    assert dashboard(page).evaluate(STICKING_OUT) == []
+def test_the_menus_fit_and_can_be_used_by_all(page: LabPage):
     page.page.add_script_tag(path=str(AXE))
-    assert page.page.evaluate(RUN_AXE) == []
-    page.screenshot(f"dashboard with cycles {width}")
+    for width in (500, 700, 1100):
+        page.page.set_viewport_size({"width": width + MARGINS, "height": 900})
+        page.wait_until(lambda: dashboard(page).evaluate(STICKING_OUT) == [])
+        page.screenshot(f"dashboard with cycles {width}")
+        assert page.page.evaluate(RUN_AXE) == []

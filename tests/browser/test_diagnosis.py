@@ -5,7 +5,6 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from tests.browser.lab_pages import Lab, LabPage
-from tests.browser.test_accessibility import check_in_both_themes
 from tests.browser.test_panels import cells, wait_for_charts
 
 STEPS = ("Previous", "Next")
@@ -131,16 +130,6 @@ def test_nothing_sticks_out_at_any_width(lab: Lab, job8: str):
                 if box := each.bounding_box():
                     assert box["x"] + box["width"] <= right["x"] + right["width"] + 1, (part, width)
                     assert box["x"] >= right["x"] - 1, (part, width)
-
-
-def test_axe(lab: Lab, job8: str):
-    page = lab.open(cells(job8, "panel = DiagnosisPanel(job)\npanel"), width=1100, height=1300)
-    wait_for_charts(page)
-    for summary in page.panel().locator("summary:visible").all():
-        summary.click()
-    page.panel().get_by_role("button", name="Show").first.click()
-    page.wait_for("panel.selection.finding", 0)
-    check_in_both_themes(page, "diagnosis")
 
 
 def test_a_finding_survives_a_saved_page(lab: Lab, job8: str):

@@ -12,12 +12,12 @@ from tests.browser.test_accessibility import IS_DRAWN
 from tests.browser.test_dashboard import MARGINS, dashboard
 from tests.browser.test_show import check_lit, check_window
 
-TRACES = {
-    "h100_qwen": "Light",
-    "torch_compile": "Dark",
-    "vllm_piecewise": "Light",
-    "sglang_decode_graph": "Dark",
-}
+TRACES = (
+    ("h100_qwen", "Light"),
+    ("torch_compile", "Dark"),
+    pytest.param("vllm_piecewise", "Light", marks=pytest.mark.long),
+    pytest.param("sglang_decode_graph", "Dark", marks=pytest.mark.long),
+)
 
 FIRST_PX = 920
 """Where the tabs begin at most: what to try is on the first screen."""
@@ -26,7 +26,7 @@ IN_FULL = "parts => parts.every(each => each.scrollWidth <= each.clientWidth + 1
 """Whether no column of a table and no word of code is cut; widths are rounded."""
 
 
-@pytest.mark.parametrize(("trace", "theme"), TRACES.items())
+@pytest.mark.parametrize(("trace", "theme"), TRACES)
 def test_each_line_says_what_python_has_and_shows_it(
     lab: Lab, real_traces: Path, trace: str, theme: str
 ):

@@ -47,13 +47,15 @@ def walk(lab: Lab, source: str, part: str, line: str, idle_ms: float) -> None:
             *("b200_eager", "CPU-bound: launch and initialising"),
             *("vllm/model_executor/parameter.py(122): __torch_function__", 10.6),
         ),
-        (
+        pytest.param(
             *("mi300_bert", "CPU-bound: launch"),
             *("transformers/models/bert/modeling_bert.py(364): forward", 1.05),
+            marks=pytest.mark.long,
         ),
-        (
+        pytest.param(
             *("h100_qwen", "other idle"),
             *("transformers/models/qwen2/modeling_qwen2.py(218): forward", 0.609),
+            marks=pytest.mark.long,
         ),
     ],
 )

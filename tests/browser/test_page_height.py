@@ -42,7 +42,11 @@ def test_no_view_is_longer_than_a_screen(lab: Lab, job8: str):
 
 
 def test_a_page_of_many_ranks_is_short(lab: Lab, tmp_path):
-    """Their lanes are one line high, and of the bars of ranks those are drawn that say most."""
+    """Their lanes are one line high, and of the bars of ranks those are drawn that say most.
+
+    A finding that is shown makes it a line higher. With chips, the way through its windows and all
+    behind the bar it was 35 px.
+    """
     write_sample(tmp_path, ranks=33, steps=3, progress=False)
     page = board(lab, str(tmp_path))
     page.execute("dash.panel = 'ranks'")
@@ -56,12 +60,6 @@ def test_a_page_of_many_ranks_is_short(lab: Lab, tmp_path):
     page.wait_until(lambda: labels_are_apart(dashboard(page)))
     ticks = dashboard(page).locator(".hta-tab-page .ytick text")
     assert sum("more" in text for text in ticks.all_text_contents()) == 2
-
-
-def test_a_finding_that_is_shown_makes_the_page_a_line_higher(lab: Lab, tmp_path):
-    """With chips, the way through its windows and all behind the bar it was 35 px."""
-    write_sample(tmp_path, ranks=33, steps=3, progress=False)
-    page = board(lab, str(tmp_path))
     frame = "bands => bands.reduce((sum, band) => sum + band.getBoundingClientRect().height, 0)"
     bands = dashboard(page).locator(".hta-board > :not(.hta-tabs, .hta-drawer)")
     before = bands.evaluate_all(frame)

@@ -15,22 +15,26 @@ from tests.browser.test_timeline import picture, settled
 from tests.spans import merged
 
 TRACES = (
-    "kineto/alexnet",
     "kineto/b200_eager",
     "kineto/compare_control",
-    "kineto/ddp_rank1of2",
     "kineto/event_sync_multi_stream",
-    "kineto/h100_bert",
     "kineto/mi210_gpu_only",
-    "kineto/mi250_toy",
     "kineto/mi300_timesformer",
     "kineto/ns_resolution",
     "kineto/sglang_decode_graph",
-    "kineto/triton",
     "more/dlrm_8rank",
     "nsys/h100_2gpu_1s.sqlite",
 )
-"""With all causes that occur; simple_add and mi300_bert have those of alexnet and h100_bert."""
+"""With all causes that occur."""
+
+ALIKE = (
+    "kineto/alexnet",
+    "kineto/ddp_rank1of2",
+    "kineto/h100_bert",
+    "kineto/mi250_toy",
+    "kineto/triton",
+)
+"""With causes that others have as well."""
 
 HIGHEST_PX = 1_650
 """Of a page while a finding is shown, with the kernel, the what-if and the panel of it."""
@@ -87,7 +91,9 @@ def test_the_timeline_goes_back_with_the_second_press(lab: Lab, real_traces: Pat
     page.wait_until(lambda: picture(canvas) == before)
 
 
-@pytest.mark.parametrize("trace", TRACES)
+@pytest.mark.parametrize(
+    "trace", [*TRACES, *(pytest.param(trace, marks=pytest.mark.long) for trace in ALIKE)]
+)
 def test_show_is_the_proof(lab: Lab, real_traces: Path, trace: str):
     page = opened(lab, str(real_traces / trace))
     check_findings(page)

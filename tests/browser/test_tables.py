@@ -66,21 +66,17 @@ SCROLL = """(frame, share) => {
 }"""
 
 
-@pytest.mark.parametrize(
-    ("share", "shaded"), [(0, [False, True]), (0.5, [True, True]), (1, [True, False])]
-)
-def test_the_sides_are_shaded_where_there_are_more_columns(
-    lab: Lab, job8: str, share: float, shaded: list[bool]
-):
+def test_the_sides_are_shaded_where_there_are_more_columns(lab: Lab, job8: str):
     page = opened(lab, job8, "KernelBreakdownPanel(job)")
     page.page.set_viewport_size({"width": 700, "height": 1300})
     frame = page.panel().locator(".hta-table")
     page.wait_until(lambda: frame.evaluate("frame => frame.scrollWidth > frame.clientWidth + 50"))
     box = frame.bounding_box()
-    frame.evaluate(SCROLL, share)
-    page.wait_until(lambda: frame.evaluate(SHADES) == shaded)
-    assert frame.bounding_box() == box
-    page.screenshot(f"table_sides_{share}")
+    for share, shaded in ((0, [False, True]), (0.5, [True, True]), (1, [True, False])):
+        frame.evaluate(SCROLL, share)
+        page.wait_until(lambda shaded=shaded: frame.evaluate(SHADES) == shaded)
+        assert frame.bounding_box() == box
+        page.screenshot(f"table_sides_{share}")
     page.page.set_viewport_size({"width": 2500, "height": 1300})
     page.wait_until(lambda: frame.evaluate(SHADES) == [False, False])
 

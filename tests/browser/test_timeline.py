@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import pytest
@@ -228,12 +227,3 @@ def test_the_critical_path_is_a_lane_and_outlines_its_events(page: LabPage):
     page.execute("panel.lanes = []")
     edge[1] -= 24
     page.wait_until(lambda: canvas.evaluate(BRIGHTNESS, edge) > 250)
-
-
-def test_it_is_looked_at(page: LabPage):
-    folder = os.environ.get("HTA_WIDGETS_SCREENSHOTS")
-    canvas = lanes(page)
-    canvas.click(position={"x": 6, "y": HEAD + 15})
-    page.page.wait_for_timeout(500)
-    if folder:
-        page.panel().screenshot(path=f"{folder}/timeline.png")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import accumulate
 from math import ceil, nan, prod
 
 FACTS = (
@@ -77,13 +78,16 @@ def recorded_or_estimated(event, gpu):
     return facts
 
 
-def statistics(values):
-    """Lower median, least and most of what is known."""
-    known = sorted(value for value in values if value >= 0)
+def statistics(values, lengths_ns):
+    """What half of the time reaches, least and most of what is known."""
+    known = sorted(each for each in zip(values, lengths_ns, strict=True) if each[0] >= 0)
     if not known:
         missing = -1 if all(isinstance(value, int) for value in values) else nan
         return missing, missing, missing
-    return known[(len(known) - 1) // 2], known[0], known[-1]
+    reached_ns = accumulate(ns for _, ns in known)
+    half_ns = (sum(ns for _, ns in known) + 1) // 2
+    place = next(at for at, ns in enumerate(reached_ns) if ns >= half_ns)
+    return known[place][0], known[0][0], known[-1][0]
 
 
 def launch_rows(events, gpus, *, by="name"):
@@ -98,9 +102,10 @@ def launch_rows(events, gpus, *, by="name"):
     found = {}
     for key, kernels in alike.items():
         facts = [recorded_or_estimated(each, gpus.get(key[0], {})) for each in kernels]
+        lengths_ns = [max(round(1000 * each["dur"]), 1) for each in kernels]
         found[key] = {
             "count": len(kernels),
-            **{name: statistics([each[name] for each in facts]) for name in FACTS},
+            **{name: statistics([each[name] for each in facts], lengths_ns) for name in FACTS},
         }
     return found
 

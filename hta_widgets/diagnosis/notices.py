@@ -328,10 +328,12 @@ def _slowed_launches(context: Context) -> Iterator[str]:
     twice_ms, price_ms = finding.evidence["twice_as_fast_ms"], finding.recoverable_ms
     recorded = any(context.facts[rank].records.host_code for rank in finding.ranks)
     if recorded and isinstance(twice_ms, float) and may_be_stacks(twice_ms, price_ms):
-        left = duration(max(price_ms - twice_ms, 0) * NS_PER_MS)
+        price, left = (
+            duration(max(each, 0) * NS_PER_MS) for each in (price_ms, price_ms - twice_ms)
+        )
         said = (
-            "part of launch_bound may be the profiler's own time on the host: a host twice as fast "
-            f"would leave {left}"
+            f"part of the {price} lost to launching may be the profiler's own time on the host: a "
+            f"host twice as fast would lose {left}"
         )
         if Condition.OTHER_RECORDER not in context.conditions():
             said += "; hta_widgets.profile(wait=10) also measures steps without the profiler"
@@ -348,8 +350,8 @@ def _reads(context: Context) -> Iterator[str]:
     if isinstance(calls, float) and isinstance(idle_ms, float):
         yield in_words_of(
             f"the host waits for the GPU {per_step(context, calls, 'time')} in {named(name)}, and "
-            f"the GPU is idle for {duration(idle_ms * NS_PER_MS)} of that time: launch_bound "
-            "includes it, and no CUDA graph can capture such a wait",
+            f"the GPU is idle for {duration(idle_ms * NS_PER_MS)} of that time: the price of "
+            "launching includes it, and no CUDA graph can capture such a wait",
             context.conditions(),
         )
 

@@ -26,7 +26,7 @@ from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.diagnosis.proof.proof import Proof, proofs, put_together
 from hta_widgets.diagnosis.rank_answers import replay_of_ranks
 from hta_widgets.diagnosis.replay.critical_path import bound_by
-from hta_widgets.diagnosis.replay.edits import Edit
+from hta_widgets.diagnosis.replay.edits import Edit, is_covered
 from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.errors import KEEPS_LAST_STEP
 from hta_widgets.quantities import NS_PER_MS, capitalised, counted, duration, named_numbers, percent
@@ -96,13 +96,19 @@ class Replayed:
         prices = [self.prices[each] for each in causes if each in self.prices]
         if not prices:
             return 0.0
-        edits = self._of(causes)
-        after = dict.fromkeys(edit for each in prices for edit in each.after)
-        others = [edit for edit in after if edit not in edits]
-        ns = self.replay.gain_ns((*others, *edits)) - self.replay.gain_ns(others)
-        alone = (each for each in prices if not each.after)
-        ns -= sum(max(self.replay.gain_ns(each.edits) - each.ns, 0) for each in alone)
+        after = dict.fromkeys(
+            edit
+            for each in prices
+            for edit in each.after
+            if not any(is_covered(edit, other.edits) for other in prices if other is not each)
+        )
+        ns = self._gain_ns(self._of(causes), [*after])
+        ns -= sum(max(self._gain_ns(each.edits, each.after) - each.ns, 0) for each in prices)
         return max(ns, *(each.ns for each in prices)) / NS_PER_MS
+
+    def _gain_ns(self, edits: Sequence[Edit], after: Sequence[Edit]) -> float:
+        """By how much the mean step is shorter without what some edits remove, after others."""
+        return self.replay.gain_ns((*after, *edits)) - self.replay.gain_ns(after)
 
     def without(self, causes: Collection[str]) -> Together:
         """The mean step without some causes together."""

@@ -100,7 +100,7 @@ def test_a_grid_is_shown_where_most_launches_have_none(tmp_path):
     events.append(launched(210, 2, [8, 1, 1], [32, 4, 1], name="gemm"))
     (row,) = launch_facts(opened(tmp_path, events)).kernels.to_dict("records")
     assert (row["configurations"], row["grid"], row["block"]) == (2, "16×1×1", "32×4×1")
-    assert row["blocks"] == 8
+    assert row["blocks"] == 16
 
 
 def test_what_is_recorded_of_the_launch_call_only(tmp_path):
@@ -162,7 +162,7 @@ def test_what_takes_most_of_the_time_stands_for_all(tmp_path):
     ]
     (row,) = launch_facts(opened(tmp_path, events)).kernels.to_dict("records")
     assert (row["grid"], row["operator"], row["configurations"]) == ("8×1×1", "aten::mul", 2)
-    assert (row["blocks"], row["blocks_max"], row["gpu_ns"]) == (4, 8, 11_000)
+    assert (row["blocks"], row["blocks_min"], row["gpu_ns"]) == (8, 4, 11_000)
 
 
 def test_grids_that_are_recorded_in_threads(tmp_path):

@@ -85,8 +85,7 @@ def launching(found: Finding, whole: Diagnosis) -> Texts:
     if not worst["region"] and "outside" in texts:
         return texts | when_idle(found) | cost_of(found, whole)
     if not worst["region"]:
-        in_calls_ms = worst["late_per_step"] * worst["median_launch_us"] * NS_PER_US / NS_PER_MS
-        calls = percent(min(100 * in_calls_ms / worst["idle_ms"], 100))
+        calls = percent(worst["in_calls_percent"])
         call = duration(worst["median_launch_us"] * NS_PER_US)
         clause = f"; {calls} of the lost time is in launch calls ({call} each)"
         if clause in found.sentence or len(found.sentence) + len(clause) <= LONGEST_SENTENCE:

@@ -234,17 +234,18 @@ def longest(group: Int64Array, codes: Int64Array, gpu_ns: Int64Array) -> Int64Ar
 
 
 def statistics(
-    name: str, values: NDArray[Any], group: Int64Array, count: Int64Array, size: int
+    name: str, values: NDArray[Any], group: Int64Array, gpu_ns: Int64Array, size: int
 ) -> dict[str, NDArray[Any]]:
-    """Lower median, minimum and maximum of the recorded values, over the launches of each group."""
+    """Median over the time, minimum and maximum of the recorded values of each group."""
+    weight = np.maximum(gpu_ns, 1)
     missing = NOT_RECORDED if values.dtype.kind == "i" else np.nan
     found = [np.full(size, missing) for _ in range(3)]
     known = np.flatnonzero(values >= 0)
     order = known[np.lexsort((values[known], group[known]))]
     there, first = np.unique(group[order], return_index=True)
     last = np.append(first[1:], order.size)[: first.size] - 1
-    reached = np.cumsum(count[order])
-    before = (reached - count[order])[first]
+    reached = np.cumsum(weight[order])
+    before = (reached - weight[order])[first]
     middle = before + (reached[last] - before - 1) // 2
     place = np.searchsorted(reached, middle, side="right")
     for column, at in zip(found, (place, first, last), strict=True):

@@ -27,7 +27,7 @@ from hta_widgets.diagnosis.facts.gap_owners import inside as inside_of
 from hta_widgets.diagnosis.facts.trials import Trials, trials, unmarked_trials
 from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.grouping import distinct, grouped
-from hta_widgets.intervals import Intervals, Times
+from hta_widgets.intervals import Intervals, Times, time_of_both
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.kernels import MIGRATES, KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -199,21 +199,27 @@ class Launching(NamedTuple):
     median_kernel_ns: float
     median_launch_ns: float
     """Median duration of its kernels and of the calls that launch them."""
+    late_in_calls: float
+    """Share of the time in which the GPU waits for launches that is inside the calls of kernels."""
     region: Region | None
-    """The part of the program with most of the time in which the GPU waits for launches."""
+    """The part of the program with most of that time."""
     late: int = 0
-    """Fewest idle intervals that hold `MOST_LATE` of this time."""
+    """Fewest idle intervals that hold `MOST_LATE` of it."""
 
 
 def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
     """Describe how a rank launches the analysed work of its device."""
-    kernels = np.flatnonzero(rank.trace.events.kind[work.rows] == Kind.KERNEL)
+    events = rank.trace.events
+    kernels = np.flatnonzero(events.kind[work.rows] == Kind.KERNEL)
     late = gaps.segments.take(np.flatnonzero(np.isin(gaps.kind, [GAP[name] for name in LATE])))
     launch = work.launch[kernels]
-    calls_ns = rank.trace.events.duration_ns[distinct(launch[launch >= 0])]
+    calls = distinct(launch[launch >= 0])
+    launching = Intervals.union(events.start_ns[calls], events.ends_of(calls))
+    waiting = Intervals.union(late.start_ns, late.end_ns)
     return Launching(
         median_kernel_ns=_median(work.duration_ns[kernels]),
-        median_launch_ns=_median(calls_ns),
+        median_launch_ns=_median(events.duration_ns[calls]),
+        late_in_calls=time_of_both(waiting, launching) / max(waiting.length, 1),
         region=_region(rank, work, kernels, late),
         late=_fewest(late),
     )

@@ -55,6 +55,18 @@ class WithoutHostWork:
         return weights.changed(own=_less_before(job, weights.own, less), host_work=left)
 
 
+def is_covered(edit: Edit, others: Sequence[Edit]) -> bool:
+    """Whether one of some edits removes all that this one does."""
+    if not isinstance(edit, WithoutHostWork):
+        return edit in others
+    return any(
+        isinstance(each, WithoutHostWork)
+        and each.ranks == edit.ranks
+        and {*edit.classes} <= {*each.classes}
+        for each in others
+    )
+
+
 @dataclass(frozen=True)
 class HostSpeed:
     """The host is faster at launching, and at all else that is no class of `HOST_WORK`."""

@@ -571,11 +571,9 @@ def _region(
     name = str(worst["region"])
     if name and busiest is not None and 100 * busiest.share > worst["region_percent"]:
         return ""
-    if not name:  # of 3.58 ms before 60 kernels, 4.92 µs for each call explained 0.3
-        idle_us = max(1000 * worst["idle_ms"], 1e-3)
-        in_calls = 100 * worst["late_per_step"] * worst["median_launch_us"] / idle_us
-        each = duration(1000 * worst["median_launch_us"])
-        return f"; {percent(min(in_calls, 100))} of the lost time is in launch calls ({each} each)"
+    if not name:
+        in_calls, each = worst["in_calls_percent"], duration(1000 * worst["median_launch_us"])
+        return f"; {percent(in_calls)} of the lost time is in launch calls ({each} each)"
     percent_in = worst["region_percent"]
     before = _before(
         name, worst, is_counted=not is_brief and bool(worst["region_kernels_per_step"])
@@ -620,6 +618,7 @@ def _launching(context: Context, ranks: tuple[int, ...]) -> pd.DataFrame:
                 "kernels_per_step": float(steps["kernels"][place].mean()),
                 "median_kernel_us": host.launching.median_kernel_ns / 1000,
                 "median_launch_us": host.launching.median_launch_ns / 1000,
+                "in_calls_percent": 100 * host.launching.late_in_calls,
                 "late_per_step": host.launching.late / len(steps.numbers),
                 "gpu_busy_percent": float(busy[place]),
                 "idle_ms": float(idle_ms[place]),

@@ -54,6 +54,8 @@ def test_a_slow_host(tmp_path):
     assert row["region"] == "AdamW"
     assert row["region_percent"] > 90
     assert row["median_launch_us"] == 4
+    # The GPU waits for all but 2 of the 15 µs between kernels, and 4 of them are a call.
+    assert row["in_calls_percent"] == pytest.approx(100 * 4 / 13, rel=0.01)
 
 
 def test_only_the_slow_host_is_named(tmp_path):
@@ -340,9 +342,9 @@ def test_pauses_are_no_launching_where_no_operators_are_recorded(tmp_path):
     made = diagnosed(tmp_path, one)
     finding = found(made, "launch_bound")
     assert finding is None or finding.recoverable_ms <= 200 * 0.04
-    (said,) = (notice for notice in made.notices if "further" in notice)
-    assert "the GPU is idle" in said
-    assert "what it does is not recorded" in said
+    pauses = found(made, "host_pause")
+    assert pauses.confidence == "inconclusive"
+    assert "what it does is not recorded" in pauses.sentence
 
 
 def solver(folder, *, own_us=0.0, waits=0, flags=0, flag_bytes=4):

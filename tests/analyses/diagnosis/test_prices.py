@@ -102,11 +102,13 @@ def test_the_total_leaves_out_what_a_price_leaves_out(tmp_path):
             one.now += 3_000
     one.events = [each for each in one.events if each["cat"] != "cpu_op"]
     made = scripts.diagnosed(tmp_path, one)
-    (finding,) = made
-    assert finding.cause == "launch_bound"
+    pauses, launching = made
+    assert [pauses.cause, launching.cause] == ["host_pause", "launch_bound"]
     edits = made.replayed.prices["launch_bound"].edits
-    assert made.replayed.replay.gain_ns(edits) > 2e6 * finding.recoverable_ms
-    assert made.joint_ms == pytest.approx(finding.recoverable_ms)
+    assert made.replayed.replay.gain_ns(edits) > 2e6 * launching.recoverable_ms
+    for each in made:
+        assert made.together([each]).gain_ms == pytest.approx(each.recoverable_ms)
+    assert made.joint_ms <= made.steps["idle_ns"].sum() / 1e6
 
 
 @pytest.mark.parametrize(("length", "own", "is_more"), [(20, 15, False), (10, 20, True)])

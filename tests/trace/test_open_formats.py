@@ -179,11 +179,3 @@ def test_only_pytorch_traces_are_written_again(tmp_path):
     job = opened(sqlite(tmp_path / "report.sqlite", (11, 0)))
     with pytest.raises(TraceFormatError, match="Nsight Systems export; only PyTorch-profiler"):
         _ = job.sources[0].kineto_file
-
-
-def test_what_a_format_lacks_is_said(tmp_path):
-    job = opened(write_recipe_folder(tmp_path, ranks=2, segments=8)[0].parent)
-    assert job.notices[-1] == (
-        "ranks 0-1: an output folder of the Nsight Systems overlap recipe has no ProfilerSteps; "
-        "the whole recording is analysed"
-    )

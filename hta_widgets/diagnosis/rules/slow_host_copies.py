@@ -44,8 +44,8 @@ batch of a DataLoader, and the advice was to start the recording after it."""
     "the step. The sentence names the call that asks for 60 % of them.",
     advice=(
         Advice(
-            "If the program copies its model once, start the recording after that; to start sooner, "
-            "make the model on the GPU.",
+            "If the program copies its model once, start the recording after that; to start "
+            "sooner, make the model on the GPU.",
             'with torch.device("cuda"):\n    model = Model(config)',
             needs=(Condition.BEFORE_KERNELS,),
             unless=(Condition.THERE_AND_BACK, Condition.NO_PYTORCH),

@@ -30,7 +30,6 @@ class Recorded(Enum):
 
     KERNELS = "kernels with names, streams and launches"
     OPERATORS = "operators"
-    PROFILER_STEPS = "ProfilerSteps"
     COUNTERS = "CUPTI counters"
     MEMORY = "memory events"
 

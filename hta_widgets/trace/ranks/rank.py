@@ -383,9 +383,8 @@ class Rank:
 
     def _has(self, what: Recorded) -> bool:
         """Whether NVTX ranges supply what the format lacks."""
-        if what is Recorded.OPERATORS:
-            return bool((self.trace.events.kind == Kind.CPU_OP).any())
-        return what is Recorded.PROFILER_STEPS and len(self.steps) > 0
+        is_operators = what is Recorded.OPERATORS
+        return is_operators and bool((self.trace.events.kind == Kind.CPU_OP).any())
 
     def _gpu_notices(self) -> list[Notice]:
         if self.trace.events.rows_of(Kind.PROFILER_RANGE).size and not len(self.gpu_work):
@@ -438,9 +437,6 @@ class Rank:
         return int(np.isin(ids, events.correlation[calls]).sum())
 
     def _step_notices(self) -> list[Notice]:
-        if self.lacking([Recorded.PROFILER_STEPS]):
-            words = f"{self.format.noun} has no ProfilerSteps; the whole recording is analysed"
-            return [Notice(words)]
         distinct = self.steps.distinct
         if len(distinct) < 2 or self.settings.include_last_profiler_step:  # noqa: PLR2004
             return []

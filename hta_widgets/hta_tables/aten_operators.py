@@ -68,6 +68,7 @@ def _occurrences(
 ) -> Iterator[tuple[str, str, tuple[int, int, int, int]]]:
     """Name, sequence and times (ns) of each operator call that launches work itself."""
     calls, work, events = calls_of(rank), rank.gpu_work, rank.trace.events
+    start_ns = calls.start_ns  # of all calls, gathered each time
     is_aten = (calls.kind == Kind.CPU_OP) & calls.named(lambda name: name.startswith(PREFIX))
     kept = work.launch >= 0
     if not include_memory_events:
@@ -88,12 +89,12 @@ def _occurrences(
     names = events.name.values
     for each in of_launch.parts:
         first, last = launches[each], launches[each + 1]
-        place, call_ns = int(operator[first[0]]), int(calls.start_ns[launch[first[0]]])
+        place, call_ns = int(operator[first[0]]), int(start_ns[launch[first[0]]])
         yield (
             names[calls.name[place]],
             SEPARATOR.join([items[number] for number in each.tolist()]),
             (
-                call_ns - int(calls.start_ns[place]),
+                call_ns - int(start_ns[place]),
                 int(work.start_ns[piece[first[0]]]) - call_ns,
                 int((last - first).sum()),
                 int((gpu_ns[last] - gpu_ns[first]).sum()),

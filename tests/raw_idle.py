@@ -104,6 +104,7 @@ class RawIdle:
         self.numbers = self._analysed_steps(last_step=last_step)
         for each in self.work:
             each["call"] = self.call_of.get(each["correlation"])
+        self.rows = cache(self._rows)
 
     def _add(self, event: dict[str, Any], index: int) -> None:
         category = str(event.get("cat", "")).lower()
@@ -220,7 +221,7 @@ class RawIdle:
         )
         return max(sorted(launches, key=str), key=launches.get, default=None)
 
-    def rows(self, device: int) -> list[dict[str, Any]]:
+    def _rows(self, device: int) -> list[dict[str, Any]]:
         """Stretches of idle time with the call that owns each, and its path of names."""
         first = self.begin_on(device)
         by_start, by_end = defaultdict(list), defaultdict(list)
@@ -335,7 +336,7 @@ class RawIdle:
     def _lost_before(self, moment: int) -> bool:
         """Whether a kernel was launched before that is not in the trace."""
         with_work = {id(each["call"]) for each in self.work}
-        launches = [e for e in self.calls if re.search(r"LaunchKernel", e.name) and e.kind == "api"]
+        launches = [e for e in self.calls if e.kind == "api" and holds("LaunchKernel", e.name)]
         return any(each.start < moment and id(each) not in with_work for each in launches)
 
     def unseen_until(self, device: int) -> Iterator[int]:
@@ -410,14 +411,18 @@ class RawIdle:
 
     def _late_behind(self, work: dict[str, Any], start: int) -> Call | None:
         """The launch of the next work of the stream, if it began after an interval did."""
-        own = [
-            e for e in self.work if (e["device"], e["stream"]) == (work["device"], work["stream"])
-        ]
-        own.sort(key=lambda each: (each["start"], each["index"]))
+        own = self._of_stream[work["device"], work["stream"]]
         place = next(place for place, each in enumerate(own) if each is work)
         before = [each["call"] for each in own[:place] if each["call"]]
         behind = [each["call"] for each in own[place:] if each["call"]]
         return behind[0] if before and behind and behind[0].start > start else None
+
+    @cached_property
+    def _of_stream(self) -> dict[Any, list[dict[str, Any]]]:
+        found = defaultdict(list)
+        for each in sorted(self.work, key=lambda each: (each["start"], each["index"])):
+            found[each["device"], each["stream"]].append(each)
+        return found
 
     def _drained(self, thread, moment: int) -> bool:
         return any(
@@ -492,7 +497,7 @@ class RawIdle:
         if own is not None and thread != main:
             return own
         own = self._innermost(main, time)
-        if own is not None and re.search(r"run_backward|^## backward ##", own.name):
+        if own is not None and holds("run_backward|^## backward ##", own.name):
             for other in self._autograd:
                 if other != main and (inner := self._innermost(other, time)) is not None:
                     return inner
@@ -504,31 +509,49 @@ class RawIdle:
     def _causes(self, owner: Call | None, time: int, *, drained: bool) -> Iterator[str]:
         """Causes that hold, the one that counts first."""
         place = bisect_right(self._overhead_edges, time) - 1
-        if place >= 0 and any(start <= time < end for start, end in self._overhead_at(place)):
-            yield "profiler"
-        if any(start <= time < end for start, end in self.code_loading):
-            yield "initialising"
-        path = [] if owner is None else owner.path
-        for cause, kind, pattern in ON_THE_PATH:
-            if any(holds(pattern, e.name) for e in path if kind in (None, e.kind)):
-                yield cause
-        api = [each for each in path if each.kind == "api"]
-        if any(holds(BLOCKING.pattern, each.name) for each in api):
-            yield "synchronising"
-        slow = [each for each in api if each.end - each.start >= 1_000_000]
-        if any(not holds("Launch|Memcpy|Memset", each.name) for each in slow):
-            yield "initialising"
+        yield from self._overhead_from[place] if place >= 0 else ()
+        yield from self._on_the_path(owner)
         if drained:
             yield "synchronising"
         if owner is None:
             yield "nothing_recorded"
         elif owner.kind == "api":
             yield "launching"
-        yield "operator" if any(each.kind == "op" for each in path) else "host_code"
+        is_op = owner is not None and any(each.kind == "op" for each in owner.path)
+        yield "operator" if is_op else "host_code"
 
-    def _overhead_at(self, place: int) -> list[tuple[int, int]]:
-        moment = self._overhead_edges[place]
-        return [each for each in self.overhead if each[0] <= moment < each[1]]
+    @cached_property
+    def _overhead_from(self) -> list[list[str]]:
+        """Causes from each edge of the profiler's overhead on, until the next."""
+        edges = self._overhead_edges
+        found: list[list[str]] = [[] for _ in edges]
+        for cause, spans in (("profiler", self.overhead), ("initialising", self.code_loading)):
+            for start, end in spans:
+                for place in range(bisect_left(edges, start), bisect_left(edges, end)):
+                    found[place].append(cause)
+        return found
+
+    def _on_the_path(self, owner: Call | None) -> list[str]:
+        """Causes by the names of a call and those around it, whenever it is asked for."""
+        known = self._known_paths
+        if owner not in known:
+            path = [] if owner is None else owner.path
+            api = [each for each in path if each.kind == "api"]
+            known[owner] = [
+                cause
+                for cause, kind, pattern in ON_THE_PATH
+                if any(holds(pattern, each.name) for each in path if kind in (None, each.kind))
+            ]
+            if any(holds(BLOCKING.pattern, each.name) for each in api):
+                known[owner].append("synchronising")
+            slow = [each for each in api if each.end - each.start >= 1_000_000]
+            if any(not holds("Launch|Memcpy|Memset", each.name) for each in slow):
+                known[owner].append("initialising")
+        return known[owner]
+
+    @cached_property
+    def _known_paths(self) -> dict[Call | None, list[str]]:
+        return {}
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +16,25 @@ from tests.kineto_text import events_of
 from tests.spans import merged
 
 GPU_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
+CALLS = {"cuda_runtime", "cuda_driver"}
 _CAUSES = ("host_wait", "kernel_wait", "other")
 
 
+@cache
 def gpu_operations(path: Path) -> list[dict[str, Any]]:
     """GPU work that takes part in the analyses: ``name``, ``cat``, ``start``, ``end`` in ns.
 
     With ``stream``, ``correlation`` and ``call``: the launch call, or None. Calls have the same
     keys; ``tid`` is their thread.
     """
-    events = [_in_ns(e) for e in events_of(path) if e.get("ph") == "X"]
+    used = GPU_CATEGORIES | CALLS | {"user_annotation"}
+    events = [_in_ns(e) for e in events_of(path) if e.get("ph") == "X" and e.get("cat") in used]
     gpu = [event for event in events if event["cat"] in GPU_CATEGORIES]
     bound = _start_of_last_step(events)
     calls = {
         event["correlation"]: event
         for event in sorted(events, key=lambda each: (-each["start"], each["end"]))
-        if event["cat"] in ("cuda_runtime", "cuda_driver") and event["correlation"] is not None
+        if event["cat"] in CALLS and event["correlation"] is not None
     }
     for event in gpu:
         event["call"] = calls.get(event["correlation"])

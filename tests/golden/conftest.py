@@ -5,19 +5,15 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.trace.cache.files import VARIABLE
-from hta_widgets.trace_analysis import TraceAnalysis
-from tests.golden.reference import JOBS, trace_files
+from tests.golden.reference import JOBS, analysis_of
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(autouse=True)
-def _cached(cache, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(cache))
-    monkeypatch.setattr("hta_widgets.trace.ranks.cache.WORTH_KEEPING", 0)
+@pytest.fixture(scope="package", autouse=True)
+def _cached(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, str(tmp_path_factory.mktemp("cache")))
+        patch.setattr("hta_widgets.trace.ranks.cache.WORTH_KEEPING", 0)
+        yield
 
 
 @pytest.fixture(scope="module", params=JOBS)
@@ -27,7 +23,7 @@ def job_name(request):
 
 @pytest.fixture(scope="module")
 def analysis(job_name):
-    return TraceAnalysis(trace_files(job_name), progress=False)
+    return analysis_of(job_name)
 
 
 @pytest.fixture(

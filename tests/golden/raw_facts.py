@@ -25,6 +25,7 @@ from tests.kineto_text import read
 from tests.spans import length, merged
 
 WORK = {"kernel", "gpu_memcpy", "gpu_memset"}
+ON_THE_GPU = WORK | {"gpu_user_annotation"}
 COMMUNICATION = re.compile(r"nccl|rccl", re.IGNORECASE)
 BLOCKING = re.compile(r"(Device|Stream|Event)Synchronize|^(cuda|hip)Memcpy(WithStream)?$")
 LOADING = re.compile(r"DataLoader.*__next__")
@@ -193,12 +194,13 @@ def raw_facts(recording: Path) -> RawFacts | None:
             sums[kind] += idle_until - idle_from
             if kind == "late":
                 late.append((idle_from, idle_until))
+        names = {str(each["name"]) for each in events}
         for kind, pattern in (("waiting", BLOCKING), ("loading", LOADING)):
+            fitting = {name for name in names if pattern.search(name)}
             inside = merged(
                 (each["ts"], each["ts"] + each["dur"])
                 for each in events
-                if each.get("cat") not in WORK | {"gpu_user_annotation"}
-                and pattern.search(str(each["name"]))
+                if str(each["name"]) in fitting and each.get("cat") not in ON_THE_GPU
             )
             sums[kind] += common(late, inside)
     if not sums["span"]:

@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from hta_widgets.diagnosis import Diagnosis, diagnosis
+from hta_widgets.trace.job import Job
+from hta_widgets.trace.opening.open import open_trace
+from hta_widgets.trace_analysis import TraceAnalysis
 from tests.conftest import REAL_TRACES, REFERENCE, traces_or_skip
 
 ATTRIBUTION = REFERENCE.with_name("attribution.json")
@@ -72,3 +76,26 @@ def attributed(part: str) -> dict[str, Any]:
 def place_of(trace: str) -> Path:
     """The file of a trace."""
     return next(traces_or_skip().glob(f"*/{trace}"))
+
+
+@cache
+def opened(place: Path) -> Job:
+    """A job, opened once in each process: it remembers what was asked of it."""
+    return open_trace(place, progress=False)
+
+
+@cache
+def diagnosed(place: Path) -> Diagnosis:
+    """The diagnosis of that job."""
+    return diagnosis(opened(place))
+
+
+@cache
+def analysis_of(job: str) -> TraceAnalysis:
+    """All ranks of a job of the reference file, opened once in each process."""
+    return TraceAnalysis(trace_files(job), progress=False)
+
+
+def job_of(name: str) -> Job:
+    """The same, for functions that analyse a job."""
+    return analysis_of(name).job

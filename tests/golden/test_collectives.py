@@ -10,8 +10,7 @@ import pytest
 from hta_widgets.analyses.clocks import clocks
 from hta_widgets.analyses.collectives import collectives
 from hta_widgets.analyses.overlap import overlap
-from hta_widgets.trace.opening.open import open_trace
-from tests.golden.reference import attributed, attribution, place_of
+from tests.golden.reference import attributed, attribution, opened, place_of
 
 
 def _in_reference(table):
@@ -29,7 +28,7 @@ def names():
 @cache
 def kernels_of(name):
     """Communication kernels of one file."""
-    job = open_trace(place_of(name), progress=False)
+    job = opened(place_of(name))
     return collectives(job).kernels, overlap(job).ranks
 
 
@@ -62,7 +61,7 @@ def test_counts_and_exposed_time(name):
 
 
 def test_eight_ranks_of_one_job(kineto_jobs):
-    job = open_trace(kineto_jobs["dlrm_8rank"], progress=False)
+    job = opened(kineto_jobs["dlrm_8rank"])
     result, clock = collectives(job), clocks(job)
     kernels = result.kernels
     assert clock.ranks["rank"].tolist() == [*range(8)]
@@ -82,5 +81,5 @@ def test_eight_ranks_of_one_job(kineto_jobs):
 
 def test_two_of_many_ranks_are_not_divided(kineto_jobs):
     """Those of the others are not there, and the ends of these two are 60 ms apart."""
-    result = collectives(open_trace(kineto_jobs["dlrm_2rank"], progress=False))
+    result = collectives(opened(kineto_jobs["dlrm_2rank"]))
     assert result.kernels["wait_ns"].isna().all()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from hta_widgets.trace_analysis import TraceAnalysis
-from tests.golden.reference import JOBS, hta_result, trace_files
+from tests.golden.reference import JOBS, analysis_of, hta_result
 
 METHOD = "get_cupti_counter_data_with_operators"
 NOT_OURS = {
@@ -24,7 +23,7 @@ with defaults, and inner columns of HTA's call graph. There is no other exceptio
 @pytest.mark.parametrize("job", JOBS)
 def test_equal_to_hta(job):
     theirs = hta_result(job, METHOD)["items"]
-    ours = TraceAnalysis(trace_files(job), progress=False).get_cupti_counter_data_with_operators()
+    ours = analysis_of(job).get_cupti_counter_data_with_operators()
     assert len(ours) == len(theirs) == (1 if job == "cupti_counters" else 0)
     for table, expected in zip(ours, theirs, strict=True):
         frame = pd.DataFrame(expected["data"], columns=expected["columns"])

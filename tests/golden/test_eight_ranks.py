@@ -10,7 +10,6 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from decimal import Decimal
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -28,8 +27,8 @@ from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.queue_length import queue_length
 from hta_widgets.analyses.rank_overlap import rank_overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
-from hta_widgets.trace.opening.open import open_trace
 from tests.golden import brute_force, raw_calls, raw_operations
+from tests.golden.reference import opened
 from tests.kineto_text import read_exactly
 from tests.spans import length
 
@@ -53,7 +52,7 @@ def folder(kineto_jobs):
 
 @pytest.fixture(scope="module")
 def job(folder):
-    return open_trace(folder, progress=False)
+    return opened(folder)
 
 
 @pytest.fixture(scope="module", params=RANKS)
@@ -68,15 +67,12 @@ def path(folder, rank):
 
 @pytest.fixture
 def work(path):
-    return gpu_operations(path)
+    return brute_force.gpu_operations(path)
 
 
 def trace_file(folder, rank):
     (path,) = folder.glob(f"worker{rank}_*.json.gz")
     return path
-
-
-gpu_operations = cache(brute_force.gpu_operations)
 
 
 def kernel_type(operation):
@@ -162,7 +158,7 @@ def test_time_of_each_kernel(job, rank, work):
 def test_time_by_combination_of_types(job, folder):
     expected = Counter()
     for rank in RANKS:
-        work = gpu_operations(trace_file(folder, rank))
+        work = brute_force.gpu_operations(trace_file(folder, rank))
         edges = sorted({each[edge] for each in work for edge in ("start", "end")})
         for start, end in pairwise(edges):
             running = {
@@ -295,11 +291,11 @@ def test_parts_of_the_time_of_a_rank(job, rank, work):
 
 
 def test_comparison_with_a_job_of_two_ranks(job, folder, kineto_jobs):
-    other = open_trace(kineto_jobs["dlrm_2rank"], progress=False)
+    other = opened(kineto_jobs["dlrm_2rank"])
     kernels = compare(other, job, per="job").kernels
     expected = defaultdict(lambda: [0, 0])
     for rank in RANKS:
-        for each in gpu_operations(trace_file(folder, rank)):
+        for each in brute_force.gpu_operations(trace_file(folder, rank)):
             total = expected[each["name"]]
             total[0] += 1
             total[1] += duration_ns(each)

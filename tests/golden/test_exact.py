@@ -11,7 +11,7 @@ from hta_widgets.analyses.overlap import overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.trace.opening.open import open_trace
 from tests.golden import brute_force
-from tests.golden.reference import JOBS, exact, trace_files
+from tests.golden.reference import JOBS, exact, job_of, trace_files
 from tests.spans import length
 
 MULTIMEM = (
@@ -39,7 +39,9 @@ def ns(microseconds: float) -> int:
 @pytest.fixture(scope="module")
 def job(case):
     """The job, with the kernels of the list above typed as in the exact block."""
-    other = TYPED_DIFFERENTLY.get(case[0], {})
+    other = TYPED_DIFFERENTLY.get(case[0])
+    if other is None:
+        return job_of(case[0])
     rules = {theirs: [f"^{re.escape(name)}$"] for name, (_, theirs) in other.items()}
     return open_trace(trace_files(case[0]), kernel_rules=rules, progress=False)
 
@@ -120,7 +122,7 @@ def test_kernel_statistics(case, job):
 def test_kernels_typed_differently_are_those_of_the_list():
     found = {}
     for name in JOBS:
-        job = open_trace(trace_files(name), progress=False)
+        job = job_of(name)
         for rank in job.ranks:
             every = kernel_breakdown(job, [rank]).every_kernel
             ours = dict(zip(every["name"], every["kernel_type"], strict=True))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets.analyses.gpu_annotations import gpu_annotations
-from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.test_gpu_annotations import RawAnnotations, check_sums
-from tests.golden.reference import NO_ATTRIBUTION, attribution, place_of
+from tests.golden.reference import NO_ATTRIBUTION, attribution, opened, place_of
 from tests.kineto_text import events_of
 
 COLUMNS = {
@@ -25,7 +24,7 @@ SMALL = (*NESTED, "dlrm_2rank", "mi250_toy", "sglang_decode_graph", "torch_compi
 @pytest.mark.skipif(not attribution("annotations"), reason=NO_ATTRIBUTION)
 @pytest.mark.parametrize("trace", attribution("annotations"))
 def test_equal_to_the_reference(trace):
-    result = gpu_annotations(open_trace(place_of(trace), progress=False))
+    result = gpu_annotations(opened(place_of(trace)))
     rows = result.annotations.set_index("annotation")
     is_nested = trace.partition("/")[0] in NESTED
     for name, of_name in attribution("annotations")[trace].items():

@@ -7,10 +7,16 @@ import pytest
 
 from hta_widgets.analyses.idle_time import IDLE_CATEGORIES, idle_time
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
-from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace_analysis import TraceAnalysis
 from tests.golden import brute_force
-from tests.golden.reference import JOBS, exact, hta_result, reference, trace_files
+from tests.golden.reference import (
+    JOBS,
+    analysis_of,
+    exact,
+    hta_result,
+    job_of,
+    reference,
+    trace_files,
+)
 
 NOT_THE_EXACT_BLOCK = {
     "compare_test": "B21, B25: gaps of overlapping work are negative there, and the 614 operations "
@@ -52,7 +58,7 @@ def without_zeros(idle):
 
 @pytest.fixture(scope="module")
 def job(case):
-    return open_trace(trace_files(case[0]), progress=False)
+    return job_of(case[0])
 
 
 def test_idle_times_equal_brute_force_over_the_json(case, job):
@@ -91,7 +97,7 @@ def as_frame(result):
 def test_tables_equal_those_of_hta(name, method):
     method = f"get_idle_time_breakdown{method}"
     arguments = reference()[name]["methods"][method]["kwargs"]
-    ours = TraceAnalysis(trace_files(name), progress=False).get_idle_time_breakdown(**arguments)
+    ours = analysis_of(name).get_idle_time_breakdown(**arguments)
     for table, expected in zip(ours, hta_result(name, method)["items"], strict=True):
         if expected is None:
             assert table is None
@@ -103,7 +109,7 @@ def test_columns_and_rows_are_those_of_hta_also_where_its_times_are_rounded():
     """In these traces rounding moves times, and no interval to another cause."""
     for name in ("ns_resolution", "h100_qwen", "h100_bert", "b200_eager", "mi250_toy"):
         items = hta_result(name, "get_idle_time_breakdown#stats_all_ranks")["items"]
-        analysis = TraceAnalysis(trace_files(name), progress=False)
+        analysis = analysis_of(name)
         ours = analysis.get_idle_time_breakdown(visualize=False, show_idle_interval_stats=True)
         for table, expected in zip(ours, map(as_frame, items), strict=True):
             assert list(table.columns) == list(expected.columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hta_widgets.trace.opening.open import open_trace
+from tests.golden.reference import opened
 from tests.golden.test_verdicts import recordings
 
 KINDS = {
@@ -73,15 +73,15 @@ def test_every_real_trace_has_a_kind(real_traces):  # noqa: ARG001
     ("kind", "recording"), [(kind, each) for kind, names in KINDS.items() for each in names]
 )
 def test_the_kind_of_a_real_trace(real_traces, kind, recording):
-    assert open_trace(real_traces / recording, progress=False).kind == kind
+    assert opened(real_traces / recording).kind == kind
 
 
 @pytest.mark.parametrize(("recording", "words"), IN_WORDS.items())
 def test_a_header_names_the_engine(real_traces, recording, words):
-    assert open_trace(real_traces / recording, progress=False).kind_in_words == words
+    assert opened(real_traces / recording).kind_in_words == words
 
 
 @pytest.mark.parametrize(("recording", "operations"), GRAPHS.items())
 def test_operations_of_captured_graphs(real_traces, recording, operations):
-    job = open_trace(real_traces / "kineto" / recording, progress=False)
+    job = opened(real_traces / "kineto" / recording)
     assert job.kinds[job.ranks[0]].captures.operations == operations

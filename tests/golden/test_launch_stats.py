@@ -7,10 +7,16 @@ from collections import Counter
 import pytest
 
 from hta_widgets.analyses.launch_stats import launch_stats
-from hta_widgets.trace.opening.open import open_trace
-from hta_widgets.trace_analysis import TraceAnalysis
 from tests.golden import brute_force
-from tests.golden.reference import JOBS, hta_result, reference, trace_files
+from tests.golden.reference import (
+    JOBS,
+    analysis_of,
+    hta_result,
+    job_of,
+    opened,
+    reference,
+    trace_files,
+)
 
 NOT_HTA = {
     "compare_test": "B12: 4205 operations of graphs, and 3720 that are no memory operations",
@@ -49,7 +55,7 @@ CASES = [
 def test_rows_are_those_of_hta(name, method):
     """Equal in order too, apart from the rows that HTA lacks and from its rounding."""
     arguments = reference()[name]["methods"][method]["kwargs"]
-    analysis = TraceAnalysis(trace_files(name), progress=False)
+    analysis = analysis_of(name)
     ours = analysis.get_cuda_kernel_launch_stats(**arguments)
     items = hta_result(name, method)["items"]
     assert [str(rank) for rank in ours] == list(items)
@@ -95,7 +101,7 @@ def assert_equal(table, expected):
 @pytest.mark.parametrize("name", JOBS)
 def test_rows_equal_brute_force_over_the_json(name):
     files = trace_files(name)
-    result = launch_stats(open_trace(files, progress=False))
+    result = launch_stats(job_of(name))
     for rank, path in files.items():
         operations = brute_force.gpu_operations(path)
         launched = [each for each in operations if each["call"] is not None]
@@ -126,7 +132,7 @@ def test_a_graph_is_late_once(real_traces, job):
     Before its first, the stream was busy for 463 ms with work from before the recording.
     """
     (path,) = (real_traces / "kineto" / job).iterdir()
-    (row,) = launch_stats(open_trace(path, progress=False)).ranks.to_dict("records")
+    (row,) = launch_stats(opened(path)).ranks.to_dict("records")
     operations = sorted(brute_force.gpu_operations(path), key=lambda each: each["start"])
     free, first = {}, {}
     for each in operations:

@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
-from hta_widgets.trace.opening.open import open_trace
 from tests.golden import raw_operations
-from tests.golden.reference import JOBS, hta_result, trace_files
+from tests.golden.reference import JOBS, hta_result, job_of, trace_files
 
 ROUNDED = "B3, B9: HTA rounds to whole µs; bandwidths last longer or shorter, some are negative"
 DIFFERENT = {
@@ -91,7 +90,7 @@ def test_summary(job_name, analysis, method):
 
 @pytest.mark.parametrize("name", JOBS)
 def test_every_change_equals_brute_force(name):
-    job = open_trace(trace_files(name), progress=False)
+    job = job_of(name)
     result = memory_bandwidth(job)
     for rank, path in trace_files(name).items():
         changes = result.changes[rank]
@@ -108,7 +107,7 @@ def test_every_change_equals_brute_force(name):
 
 def test_no_change_to_nothing_counts_as_bandwidth():
     """Spec B7: HTA counts 7,674 with the residue of sums, of 3,820 zero rows."""
-    job = open_trace(trace_files("compare_test"), progress=False)
+    job = job_of("compare_test")
     transfers = memory_bandwidth(job).transfers.set_index("name")
     assert transfers.loc["Memcpy DtoD", "count"] == 3877
     assert transfers.loc["Memcpy DtoD", "operations"] == 3877

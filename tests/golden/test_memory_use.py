@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from hta_widgets.analyses.memory_use import memory_use
-from hta_widgets.trace.opening.open import open_trace
-from tests.golden.reference import attributed, place_of
+from tests.golden.reference import attributed, opened, place_of
 from tests.kineto_text import events_of
 from tests.raw_memory import raw_memory
 
@@ -43,7 +42,7 @@ def path(trace):
 
 @pytest.fixture(scope="module")
 def result(path):
-    return memory_use(open_trace(path, progress=False))
+    return memory_use(opened(path))
 
 
 def of_device(table, device_type, device):
@@ -102,7 +101,7 @@ def test_what_fills_the_peak(trace, result):
 
 def test_steps_of_a_training_job_leave_nothing_behind():
     path = place_of("ddp_rank1of2/rank-1.json.gz")
-    result = memory_use(open_trace(path, progress=False), device=1)
+    result = memory_use(opened(path), device=1)
     assert result.steps["step"].tolist() == [2, 3, 4, 5, 6]
     assert set(result.steps["allocated_at_end_bytes"]) == {4_096_614_400}
     assert result.steps["surviving_bytes"].tolist() == [0, 0, 0, 0, -1]

@@ -1,4 +1,4 @@
-"""Operators on real traces: the reference values, and brute force over the JSON."""
+"""Operators on real traces: the reference values, and sums."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import pytest
 
 from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.operators import operators
-from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.replayed_calls import GRAPH_CALL
-from tests.analyses.test_operators import check_sums, rows_of
+from tests.analyses.test_operators import check_sums
 from tests.conftest import REAL_TRACES
-from tests.golden.reference import NO_ATTRIBUTION, attribution, place_of
-from tests.kineto_text import events_of
-from tests.raw_operators import RawOperators
+from tests.golden.reference import NO_ATTRIBUTION, attribution, opened, place_of
 
 pytestmark = pytest.mark.skipif(not attribution("operators"), reason=NO_ATTRIBUTION)
 
@@ -26,7 +23,7 @@ def trace(request):
 
 @pytest.fixture(scope="module")
 def job(trace):
-    return open_trace(place_of(trace), progress=False)
+    return opened(place_of(trace))
 
 
 def apart_from_graphs(table):
@@ -71,15 +68,8 @@ def test_rows_of_a_name_add_up(job):
     assert by_stack.equals(by_name)
 
 
-def test_brute_force_over_the_json(trace, job):
-    raw = RawOperators(events_of(place_of(trace)))
-    table, _ = apart_from_graphs(operators(job).operators)
-    rows = rows_of(table, "operator", "phase")
-    assert rows == raw.rows_by(lambda each: each.name, raw.phase)
-
-
 def test_every_rank_of_a_job():
-    job = open_trace(REAL_TRACES / "kineto" / "dlrm_2rank", progress=False)
+    job = opened(REAL_TRACES / "kineto" / "dlrm_2rank")
     result = operators(job)
     check_sums(job, result)
     steps = sorted({*idle_owners(job).causes["step"]} - {-1})

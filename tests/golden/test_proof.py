@@ -7,11 +7,10 @@ import json
 import pytest
 
 from hta_widgets.analyses.idle_owners import idle_owners
-from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.proof.proof import LEAST_SHARE
 from hta_widgets.diagnosis.proof.what import Removed
-from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES
+from tests.golden.reference import diagnosed, opened
 from tests.golden.test_verdicts import VERDICTS
 
 NS_PER_MS = 1_000_000
@@ -24,8 +23,7 @@ WITH_FINDINGS = [name for name, verdict in RECORDINGS.items() if verdict["findin
 
 @pytest.mark.parametrize("recording", WITH_FINDINGS)
 def test_what_show_leads_to(real_traces, recording):  # noqa: ARG001
-    job = open_trace(REAL_TRACES / recording, progress=False)
-    found = diagnosis(job)
+    job, found = opened(REAL_TRACES / recording), diagnosed(REAL_TRACES / recording)
     steps = found.steps["step"].nunique()
     analysed_ns = idle_owners(job, found.ranks).in_budget().devices["window_ns"].max()
     for finding in found:
@@ -51,7 +49,7 @@ def test_what_show_leads_to(real_traces, recording):  # noqa: ARG001
 
 @pytest.mark.parametrize("recording", RECORDINGS)
 def test_what_is_worth_trying_is_in_kernels_that_show(real_traces, recording):  # noqa: ARG001
-    found = diagnosis(open_trace(REAL_TRACES / recording, progress=False))
+    found = diagnosed(REAL_TRACES / recording)
     for line in found.to_try:
         seen = found.proof(line)
         assert not seen.windows.empty, line.words.sentence("")
@@ -59,5 +57,5 @@ def test_what_is_worth_trying_is_in_kernels_that_show(real_traces, recording):  
 
 def test_what_rounding_makes_of_kernels_back_to_back_is_no_interval(real_traces):  # noqa: ARG001
     """The host is late with 7 of 562 kernels, and 560 intervals were shown."""
-    found = diagnosis(open_trace(REAL_TRACES / "kineto/mi210_gpu_only", progress=False))
+    found = diagnosed(REAL_TRACES / "kineto/mi210_gpu_only")
     assert len(found.proof(found[0]).intervals) == 24

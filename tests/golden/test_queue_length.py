@@ -6,9 +6,8 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses.queue_length import queue_length
-from hta_widgets.trace.opening.open import open_trace
 from tests.golden import raw_operations
-from tests.golden.reference import JOBS, hta_result, trace_files
+from tests.golden.reference import JOBS, hta_result, job_of, trace_files
 
 ROUNDED = "B3: HTA rounds times to whole µs, which reorders changes"
 DIFFERENT = {
@@ -93,7 +92,7 @@ def test_summary(job_name, analysis, method):
 
 @pytest.mark.parametrize("name", JOBS)
 def test_every_change_equals_brute_force(name):
-    job = open_trace(trace_files(name), progress=False)
+    job = job_of(name)
     result = queue_length(job)
     for rank, path in trace_files(name).items():
         work = raw_operations.operations(path)
@@ -108,7 +107,7 @@ def test_every_change_equals_brute_force(name):
 
 
 def test_operations_without_a_launch_are_counted():
-    job = open_trace(trace_files("h100_qwen"), progress=False)
+    job = job_of("h100_qwen")
     notices = queue_length(job).notices
     assert any(each.startswith("509 of 1,707 GPU operations have no launch") for each in notices)
 
@@ -120,7 +119,7 @@ FULL = {"ns_resolution": (504, 153_730_262)}
 @pytest.mark.parametrize("name", JOBS)
 def test_only_queues_in_which_launches_take_long_are_full(name):
     """That of compare_test reaches 1,013 launches, and only copies take long there."""
-    streams = queue_length(open_trace(trace_files(name), progress=False)).streams
+    streams = queue_length(job_of(name)).streams
     held_up, blocked_ns = FULL.get(name, (0, 0))
     assert streams["blocked_calls"].sum() == held_up
     assert streams["blocked_ns"].sum() == blocked_ns

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from hta_widgets.diagnosis.replay.replay import Replay
-from hta_widgets.trace.opening.open import open_trace
 from tests.conftest import REAL_TRACES
 from tests.diagnosis.replay.replayed import EDITS, replayed
 from tests.diagnosis.replay.usual_times import step_errors
+from tests.golden.reference import opened
 from tests.golden.test_verdicts import recordings
 
 VALUES = Path(__file__).with_name("replay.json")
@@ -96,7 +96,7 @@ SERVED = {"kineto/sglang_decode_graph", "kineto/b200_eager", "kineto/vllm_piecew
 
 def values(recording: str) -> dict[str, Any] | None:
     """What a replay of a recording gives; None without GPU work."""
-    job = open_trace(REAL_TRACES / recording, progress=False)
+    job = opened(REAL_TRACES / recording)
     if not any(len(job.gpu_work(rank)) for rank in job.ranks):
         return None
     replay = replayed(job)

@@ -8,8 +8,7 @@ import pytest
 from hta_widgets.analyses.roofline import roofline
 from hta_widgets.analyses.roofline.formulas import PRODUCTS
 from hta_widgets.trace.model.events import Kind
-from hta_widgets.trace.opening.open import open_trace
-from tests.golden.reference import attributed, attribution, place_of
+from tests.golden.reference import attributed, attribution, opened, place_of
 
 TFLOPS = {"h100_qwen": 622.5, "mi300_bert": 46.1, "b200_eager": 300.5, "torch_compile": 547.7}
 
@@ -22,7 +21,7 @@ def trace(request):
 
 @pytest.fixture(scope="module")
 def job(trace):
-    return open_trace(place_of(trace), progress=False)
+    return opened(place_of(trace))
 
 
 def test_products_and_the_identity(trace, job):

@@ -10,11 +10,9 @@ from hta_widgets.analyses.idle_owners import idle_owners
 from hta_widgets.analyses.step_table import step_table
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.analyses.timeline import timeline
-from hta_widgets.diagnosis import diagnosis
 from hta_widgets.diagnosis.budget_table import budget
-from hta_widgets.trace.opening.open import open_trace
 from tests.golden import brute_force
-from tests.golden.reference import place_of
+from tests.golden.reference import diagnosed, opened, place_of
 from tests.golden.test_idle_owners import TRACES
 
 
@@ -24,7 +22,7 @@ def path(request):
 
 
 def test_times_add_up(path):
-    job = open_trace(path, progress=False)
+    job = opened(path)
     steps, owners = step_table(job).steps, idle_owners(job)
     classes = steps[[f"{name}_ns" for name in BUDGET_CLASSES]]
     assert (classes.sum(axis=1) == steps["period_ns"]).all()
@@ -44,14 +42,14 @@ def test_times_add_up(path):
 
 def test_all_analyses_bound_a_step_alike(path):
     """The header of a dashboard said 46.9 ms for a step that its timeline drew with 33.8."""
-    job = open_trace(path, progress=False)
+    job = opened(path)
     table = step_table(job).steps
     main = job.rank(job.ranks[0]).gpu_work.main_device
     rows = table[table["device"] == main].set_index("step")
-    diagnosed = diagnosis(job).steps.set_index("step")
+    of_verdict = diagnosed(path).steps.set_index("step")
     drawn = timeline(job).steps.set_index("step")
     for name in ("start_ns", "end_ns", "period_ns"):
-        assert diagnosed[name].to_dict() == rows[name].to_dict()
+        assert of_verdict[name].to_dict() == rows[name].to_dict()
     assert (drawn["end_ns"] - drawn["start_ns"]).to_dict() == rows["period_ns"].to_dict()
     for number in sorted({*table["step"]} - {-1}):
         of_step = table[table["step"] == number]
@@ -64,21 +62,20 @@ def test_all_analyses_bound_a_step_alike(path):
 
 def test_steps_are_divided_as_the_verdict_divides_them(path):
     """Steps of TimeSformer waited for launches, and its verdict said that they wait for data."""
-    job = open_trace(path, progress=False)
-    diagnosed = budget(diagnosis(job).steps)
-    if diagnosed.empty:
+    job, of_verdict = opened(path), budget(diagnosed(path).steps)
+    if of_verdict.empty:
         return
     table = step_table(job).steps
     own = table[table["device"] == job.rank(job.ranks[0]).gpu_work.main_device]
     classes = [f"{name}_ns" for name in BUDGET_CLASSES]
     pd.testing.assert_frame_equal(
-        own[classes].reset_index(drop=True), diagnosed[classes].reset_index(drop=True)
+        own[classes].reset_index(drop=True), of_verdict[classes].reset_index(drop=True)
     )
 
 
 def test_counts_over_all_steps(path):
     """Work whose launch is not in the trace is launched in no step."""
-    steps = step_table(open_trace(path, progress=False)).steps
+    steps = step_table(opened(path)).steps
     work = [each for each in brute_force.gpu_operations(path) if each["call"]]
     assert steps["gpu_work"].sum() == len(work)
     assert steps["kernels"].sum() == sum(each["cat"] == "kernel" for each in work)

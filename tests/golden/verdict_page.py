@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,7 +48,10 @@ def row(recording: str, graded: Mapping[str, Any]) -> str:
 def recorded_facts(recording: str) -> RawFacts | None:
     """Of the files; what was converted from another recording is read there."""
     place, name, *_ = recording.split("/")
-    return raw_facts(REAL_TRACES / (f"kineto/{name}" if place == "converted" else recording))
+    return _facts_of(REAL_TRACES / (f"kineto/{name}" if place == "converted" else recording))
+
+
+_facts_of = cache(raw_facts)
 
 
 def _finding(found: Mapping[str, Any]) -> str:

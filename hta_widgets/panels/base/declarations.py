@@ -6,6 +6,7 @@ import ast
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from inspect import Parameter, Signature, cleandoc, getattr_static, getsource, signature
 from itertools import pairwise
 from textwrap import dedent, indent
@@ -171,6 +172,7 @@ def docs_of(panel: type) -> dict[str, str]:
     return texts
 
 
+@lru_cache(maxsize=256)  # all panels have the same bases; notebooks may define any number
 def _own_docs(panel: type) -> dict[str, str]:
     try:
         (declared,) = ast.parse(dedent(getsource(panel))).body

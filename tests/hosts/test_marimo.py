@@ -31,13 +31,11 @@ def _({needs}):
 """
 
 WRAPPED = """
-import marimo as mo
 from hta_widgets.panels import KernelBreakdownPanel
 panel = mo.ui.anywidget(KernelBreakdownPanel({folder!r}))
 panel
 """
 DASHBOARD = """
-import marimo as mo
 from hta_widgets import Dashboard
 board = mo.ui.anywidget(Dashboard({folder!r}))
 board
@@ -89,19 +87,16 @@ def test_marimo(show: Callable[[str], Page], job4: str):
 
 
 def test_values_reach_other_cells(show: Callable[[str], Page], job4: str):
-    wrapped = cell(WRAPPED.format(folder=job4), gives="mo, panel,")
-    page = show(APP + wrapped + cell(SET_ONCE, "mo, panel") + cell(READ, "mo, panel"))
-    slider = page.get_by_role("slider", name="Top kernels")
+    """Also what is selected by a click that opens a tab; the selection is a widget of its own."""
+    panel = cell(WRAPPED.format(folder=job4), "mo", gives="panel,")
+    board = cell(DASHBOARD.format(folder=job4), "mo", gives="board,")
+    read = [cell(SET_ONCE, "mo, panel"), cell(READ, "mo, panel"), cell(READ_BOARD, "mo, board")]
+    page = show("".join([APP, cell("import marimo as mo", gives="mo,"), panel, board, *read]))
+    slider = page.locator(".hta-panel").first.get_by_role("slider", name="Top kernels")
     expect(page.get_by_text("after Python: 4")).to_be_visible(timeout=DRAWN_MS)
     expect(slider).to_have_value("4")
     slider.press("ArrowRight")
     expect(page.get_by_text("elsewhere: 5")).to_be_visible()
-
-
-def test_what_is_found_and_selected_reaches_other_cells(show: Callable[[str], Page], job4: str):
-    """After a click that opens a tab, which the page sets; the selection is a widget of its own."""
-    wrapped = cell(DASHBOARD.format(folder=job4), gives="mo, board,")
-    page = show(APP + wrapped + cell(READ_BOARD, "mo, board"))
     expect(page.get_by_text("findings, selected: {}")).to_be_visible(timeout=DRAWN_MS)
     page.locator(".hta-budget button").nth(2).click()
     expect(page.get_by_text("findings, selected: {'ranks': [3]")).to_be_visible()

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.kineto_text import events_of
+from tests.kineto_text import read_exactly
 from tests.spans import merged
 
 GPU_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
@@ -24,11 +24,17 @@ _CAUSES = ("host_wait", "kernel_wait", "other")
 def gpu_operations(path: Path) -> list[dict[str, Any]]:
     """GPU work that takes part in the analyses: ``name``, ``cat``, ``start``, ``end`` in ns.
 
-    With ``stream``, ``correlation`` and ``call``: the launch call, or None. Calls have the same
-    keys; ``tid`` is their thread.
+    With ``device``, ``stream``, ``correlation``, ``bytes``, ``bandwidth`` (GB/s) and ``call``: the
+    launch call, or None. Calls have the same keys; ``tid`` is their thread.
     """
+    document = read_exactly(path)
+    base = int(document.get("baseTimeNanoseconds", 0))
     used = GPU_CATEGORIES | CALLS | {"user_annotation"}
-    events = [_in_ns(e) for e in events_of(path) if e.get("ph") == "X" and e.get("cat") in used]
+    events = [
+        _in_ns(event, base)
+        for event in document["traceEvents"]
+        if event.get("ph") == "X" and event.get("cat") in used
+    ]
     gpu = [event for event in events if event["cat"] in GPU_CATEGORIES]
     bound = _start_of_last_step(events)
     calls = {
@@ -60,15 +66,19 @@ def idle_by_stream(operations: list[dict[str, Any]], delay_ns: int) -> dict[int,
     return idle
 
 
-def _in_ns(event: dict[str, Any]) -> dict[str, Any]:
-    start = int(Decimal(event["ts"]) * 1000)
+def _in_ns(event: dict[str, Any], base: int) -> dict[str, Any]:
+    start = int(Decimal(event["ts"]) * 1000) + base
+    args = event.get("args") or {}
     return {
         "name": event["name"],
         "cat": event.get("cat"),
         "start": start,
         "end": start + int(Decimal(event["dur"]) * 1000),
-        "correlation": (event.get("args") or {}).get("correlation"),
-        "stream": (event.get("args") or {}).get("stream"),
+        "correlation": args.get("correlation"),
+        "device": args.get("device", event.get("pid")),
+        "stream": args.get("stream"),
+        "bytes": int(args.get("bytes", 0)),
+        "bandwidth": float(args.get("memory bandwidth (GB/s)", 0)),
         "tid": event.get("tid"),
     }
 

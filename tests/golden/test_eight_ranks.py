@@ -203,12 +203,12 @@ def test_queue_lengths(job, rank, path):
         key: list(zip(rows["time_ns"] + job.origin_ns, rows["queue_length"], strict=True))
         for key, rows in changes.groupby(["device", "stream"])
     }
-    assert found == raw_operations.queue_lengths(raw_operations.operations(path))
+    assert found == raw_operations.queue_lengths(brute_force.gpu_operations(path))
 
 
 def test_bandwidths(job, rank, path):
     changes = memory_bandwidth(job).changes[rank]
-    expected = raw_operations.bandwidths(raw_operations.operations(path))
+    expected = raw_operations.bandwidths(brute_force.gpu_operations(path))
     assert set(changes["name"]) == set(expected)
     for kind, rows in changes.groupby("name"):
         times, values = zip(*expected[kind], strict=True)

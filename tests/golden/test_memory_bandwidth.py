@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
-from tests.golden import raw_operations
+from tests.golden import brute_force, raw_operations
 from tests.golden.reference import JOBS, hta_result, job_of, trace_files
 
 ROUNDED = "B3, B9: HTA rounds to whole µs; bandwidths last longer or shorter, some are negative"
@@ -94,7 +94,7 @@ def test_every_change_equals_brute_force(name):
     result = memory_bandwidth(job)
     for rank, path in trace_files(name).items():
         changes = result.changes[rank]
-        expected = raw_operations.bandwidths(raw_operations.operations(path))
+        expected = raw_operations.bandwidths(brute_force.gpu_operations(path))
         assert set(changes["name"]) == set(expected)
         for kind, rows in changes.groupby("name"):
             times, values = zip(*expected[kind], strict=True)

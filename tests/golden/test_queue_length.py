@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.analyses.queue_length import queue_length
-from tests.golden import raw_operations
+from tests.golden import brute_force, raw_operations
 from tests.golden.reference import JOBS, hta_result, job_of, trace_files
 
 ROUNDED = "B3: HTA rounds times to whole µs, which reorders changes"
@@ -95,7 +95,7 @@ def test_every_change_equals_brute_force(name):
     job = job_of(name)
     result = queue_length(job)
     for rank, path in trace_files(name).items():
-        work = raw_operations.operations(path)
+        work = brute_force.gpu_operations(path)
         changes = result.changes[rank]
         changes = changes.assign(time_ns=changes["time_ns"] + job.origin_ns)
         ours = {

@@ -27,8 +27,8 @@ from tests.simulator.plan import Layout
 PAGES = Path(__file__).parents[1] / "docs" / "causes"
 INDEX = PAGES / "README.md"
 TITLE = re.compile(r"^# (.+)\n\n\*`\w+`: (.+)\*$", re.MULTILINE)
-TO_DO = re.compile(r"(?<=^## What to do\n).*?(?=^## )", re.MULTILINE | re.DOTALL)
-MEASURED = re.compile(r"(?<=^## Before and after\n).*\Z", re.MULTILINE | re.DOTALL)
+TO_DO = "\n## What to do\n"
+"""From here on, a page is generated."""
 NOT_TOLD = "not known"
 NUMBERS = re.compile(rf"\| ([\d.]+) ms \| ([\d.]+) ms \| (?:([\d.]+) ms|{NOT_TOLD}) \|")
 LAYOUTS: dict[str, Layout] = {"slow_link": "pipeline", "launch_bound": "decode"}
@@ -229,13 +229,8 @@ def _row_of(cause: Cause) -> str:
     return f"| [{found[1]}]({cause.name}.md) | {found[2]} | `{cause.name}` |\n"
 
 
-def with_advice(page: str, cause: Cause) -> str:
-    """The page with all advice on its cause, in place of the advice that it has."""
-    return TO_DO.sub(lambda _: f"\n{_list_of(cause.advice)}\n", page)
-
-
-def with_measurement(page: str, cause: Cause, measured: Measured) -> str:
-    """The page with the times of a simulated job, in place of those that it has."""
+def completed(page: str, cause: Cause, measured: Measured) -> str:
+    """The page with all advice on its cause, and with the times of a simulated job."""
     numbers = " | ".join(f"{each:.2f} ms" if each else NOT_TOLD for each in measured)
     layout = f" --layout {LAYOUTS[cause.name]}" if cause.name in LAYOUTS else ""
     jobs = f"""\
@@ -245,16 +240,18 @@ A simulated job on four GPUs and its twin with the same seed
         jobs = f"{INFERENCE_JOBS[cause.name]}\n(`tests/server_loops.py`). The mean step:"
     if cause.name in PER_TOKEN:
         jobs = jobs.replace("The mean step:", "The mean time of a token:")
-    text = f"""
+    text = f"""{page.partition(TO_DO)[0].rstrip()}
+{TO_DO}
+{_list_of(cause.advice)}
+## Before and after
+
 {jobs}
 
 | before | after | diagnosed price of the cause |
 |---:|---:|---:|
 | {numbers} |
 """
-    if cause.name in WHY_APART:
-        text += f"\n{WHY_APART[cause.name]}\n"
-    return MEASURED.sub(lambda _: text, page)
+    return text + (f"\n{WHY_APART[cause.name]}\n" if cause.name in WHY_APART else "")
 
 
 def measured(cause: Cause, before: Diagnosis | None = None) -> Measured:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hta_widgets.diagnosis import CAUSES, Limits
 from hta_widgets.diagnosis.causes import ALL_CAUSES
-from tests.cause_pages import INDEX, index, measured, page_of, with_advice, with_measurement
+from tests.cause_pages import INDEX, completed, index, measured, page_of
 from tests.diagnosis.recorder_faults.table import Table
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -38,9 +38,8 @@ def schema_with_causes(schema: str) -> str:
 if __name__ == "__main__":
     PAGE.write_text(page_with_causes(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     SCHEMA.write_text(schema_with_causes(SCHEMA.read_text(encoding="utf-8")), encoding="utf-8")
-    for each in ALL_CAUSES:
-        text = with_advice(page_of(each).read_text(encoding="utf-8"), each)
-        text = with_measurement(text, each, measured(each))
-        page_of(each).write_text(text, encoding="utf-8")
     INDEX.write_text(index(), encoding="utf-8")
+    for each in ALL_CAUSES:
+        text = completed(page_of(each).read_text(encoding="utf-8"), each, measured(each))
+        page_of(each).write_text(text, encoding="utf-8")
     Table.read().write_page()

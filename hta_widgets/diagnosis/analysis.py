@@ -130,7 +130,7 @@ def diagnosis(
     UnknownStepError
         If the compared ranks do not have all of the steps, or none of them is of the phase.
     """
-    found = _diagnosed(job, ranks, steps, limits or Limits(), phase)
+    found = _diagnosed(job, ranks, steps, Limits.of(limits), phase)
     if job.hold_at_most is not None:
         job.forget(replay_of_ranks)  # with 1,024 ranks of 24 k events, it takes 1.9 GB
     return found

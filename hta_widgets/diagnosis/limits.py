@@ -100,6 +100,14 @@ class Limits:
     """Share of the time of a finding that must pass inside a function, module or operator for the
     sentence to name it: with less, another one might have as much."""
 
+    @classmethod
+    def of(cls, given: object) -> Limits:
+        """The limits that somebody gives; the usual ones for None."""
+        if not isinstance(given, Limits | None):
+            msg = f"limits must be hta_widgets.Limits(…), got {given!r}"
+            raise TypeError(msg)
+        return given or cls()
+
     @property
     def trials(self) -> TrialLimits:
         """The thresholds for trials of an autotuner."""

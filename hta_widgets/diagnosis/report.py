@@ -237,11 +237,12 @@ class Diagnosis(Result, Sequence[Finding]):
         >>> proof.windows.columns.tolist()
         ['start_ns', 'end_ns', 'ranks', 'intervals', 'ms', 'percent']
         """
-        if finding.seen is None:
+        seen = _checked(finding).seen
+        if seen is None:
             return put_together({}, 0, (0, 0))
         beside = self if any(each is finding for each in self) else self.to_try
         asked = tuple(each.seen for each in beside if each.seen)
-        return (self.counted or self.job).remember(proofs, asked)[asked.index(finding.seen)]
+        return (self.counted or self.job).remember(proofs, asked)[asked.index(seen)]
 
     def together(self, findings: Iterable[Finding]) -> Together:
         """How long a step would be without some of the findings together, by replay.
@@ -249,7 +250,7 @@ class Diagnosis(Result, Sequence[Finding]):
         Findings on warm-up, autotuning and missing ranks may be differences of steps, which are not
         replayed: removing them changes nothing.
         """
-        causes = [each.cause for each in findings]
+        causes = [_checked(each).cause for each in findings]
         return self.replayed.without(causes) if self.replayed else NOT_REPLAYED
 
     @property
@@ -288,6 +289,13 @@ class Diagnosis(Result, Sequence[Finding]):
             {name: getattr(each, name) for name in (*names, "confidence")} for each in self
         ]
         return pd.DataFrame(rows, columns=[*names, "confidence"])
+
+
+def _checked(finding: object) -> Finding:
+    if isinstance(finding, Finding):
+        return finding
+    msg = f"give findings of the diagnosis, such as diagnosis[0], got {finding!r}"
+    raise TypeError(msg)
 
 
 def report(diagnosis: Diagnosis, *, in_full: bool = False, in_shell: bool = False) -> str:

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, overload
 
 from hta_widgets.diagnosis.change.explain_change import Change, explain_change
-from hta_widgets.diagnosis.change.several import SeveralJobs, Side, several_jobs, side
+from hta_widgets.diagnosis.change.several import ONE, SeveralJobs, Side, several_jobs, side
 from hta_widgets.diagnosis.change.waterfall import opened
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.budget_bars import job_budgets
@@ -96,7 +96,8 @@ def compare(first: Any, second: Any = None) -> ShownChange | ShownJobs:
     >>> hta_widgets.compare(["one", "two", "three"]).table  # doctest: +SKIP
     """
     if second is None:
-        return ShownJobs(**_fields(several_jobs(first, progress=True)))
+        jobs = [first] if isinstance(first, ONE) else first
+        return ShownJobs(**_fields(several_jobs(jobs, progress=True)))
     sides = [side(each, progress=True) for each in (first, second)]
     return ShownChange(**_fields(explain_change(*sides)))
 

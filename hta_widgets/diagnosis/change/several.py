@@ -29,6 +29,9 @@ Recording: TypeAlias = Job | HasJob | Summary | TracePath
 Side: TypeAlias = Recording | Sequence[Recording]
 """A job, or several recordings of it."""
 
+ONE: Final = (Job, HasJob, Summary, str, PathLike)
+"""Types of a recording: anything else is several."""
+
 FEWEST: Final = 2
 """Fewest jobs to compare."""
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hta_widgets
 from hta_widgets.diagnosis.proof.proof import (
     LEAST_SHARE,
     MARGIN,
@@ -147,6 +148,14 @@ class TestIntervals:
         assert nothing.intervals.empty
         assert nothing.windows.empty
         assert (nothing.ms, nothing.why_less) == (0, "")
+
+    def test_of_a_name_are_refused(self, tmp_path):
+        diagnosis = diagnosed(tmp_path, late_host())
+        for ask in (diagnosis.proof, lambda cause: diagnosis.together([cause])):
+            with pytest.raises(TypeError, match=r"such as diagnosis\[0\], got 'launch_bound'"):
+                ask("launch_bound")
+        with pytest.raises(TypeError, match=r"limits must be hta_widgets\.Limits"):
+            hta_widgets.diagnose(diagnosis.job, limits={"least_percent": 2})
 
 
 class TestWindows:

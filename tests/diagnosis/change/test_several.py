@@ -123,7 +123,7 @@ def test_each_of_several_jobs_is_compared_with_the_first():
         "Against the first, improvement: 1, regression: 2."
     )
     with pytest.raises(ParameterError, match="1 job cannot be compared"):
-        several_jobs(jobs[:1])
+        hta_widgets.compare(jobs[0])
     empty = job_of([])
     assert several_jobs([empty, empty]).finding == "None of the jobs has GPU work."
 

@@ -25,8 +25,8 @@ from hta_widgets.diagnosis.finding import (
     Link,
     Price,
     Words,
-    asked,
-    chosen,
+    choose_advice,
+    deciding_conditions,
     in_words_of,
 )
 from hta_widgets.diagnosis.job.hardware import Hardware, hardware
@@ -393,7 +393,7 @@ class Context:
         seen: What | Removed = seen_in or what_of_class(cause.seen_in)
         if price.edits and seen_in is None:
             seen = Removed(price.edits, price.after, every.ranks, every.numbers)
-        said = asked(cause.advice, known)
+        said = deciding_conditions(cause.advice, known)
         if price.edits:
             self.prices[cause] = price
         return Finding(
@@ -407,7 +407,7 @@ class Context:
             less_by=price.less_by if price.lower_ns < NEARLY * recoverable_ns else "",
             bound=price.bound,
             percent=self._percent(recoverable_ns),
-            advice=chosen(cause.advice, known),
+            advice=choose_advice(cause.advice, known),
             evidence={**(evidence or {}), **({"conditions": said} if said else {})},
             links=links,
             seen=Seen(

@@ -186,7 +186,9 @@ def other_kernels(*unless: Condition) -> tuple[Advice, ...]:
     )
 
 
-def chosen(advice: Sequence[Advice], conditions: Collection[Condition]) -> tuple[Advice, ...]:
+def choose_advice(
+    advice: Sequence[Advice], conditions: Collection[Condition]
+) -> tuple[Advice, ...]:
     """Choose the advice of a cause that can be followed, the best first.
 
     Advice to record again without stacks is joined with the advice after it, which makes the job
@@ -202,7 +204,7 @@ def chosen(advice: Sequence[Advice], conditions: Collection[Condition]) -> tuple
     return tuple(each._replace(do=in_words_of(each.do, conditions)) for each in said)
 
 
-def asked(advice: Sequence[Advice], conditions: Collection[Condition]) -> str:
+def deciding_conditions(advice: Sequence[Advice], conditions: Collection[Condition]) -> str:
     """The conditions that the choice of advice depends on, in words."""
     matter = {each for one in advice for each in (*one.needs, *one.unless)}
     held = (each.value for each in Condition if each in matter and each in conditions)

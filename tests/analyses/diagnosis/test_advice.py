@@ -18,7 +18,7 @@ from hta_widgets.diagnosis.facts.conditions import (
     conditions_in,
     conditions_of,
 )
-from hta_widgets.diagnosis.finding import MOST_GIVEN, Advice, asked, chosen
+from hta_widgets.diagnosis.finding import MOST_GIVEN, Advice, choose_advice, deciding_conditions
 from tests import nsys_export
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.cause_pages import CPP, SHELL
@@ -106,7 +106,7 @@ def possible_conditions(advice):
 def test_whatever_is_recorded_there_is_advice_that_does_not_contradict_it(cause):
     all_given = set()
     for known in possible_conditions(cause.advice):
-        given = chosen(cause.advice, known)
+        given = choose_advice(cause.advice, known)
         assert 1 <= len(given) <= MOST_GIVEN, known
         wrong = [(each.do, contradictions(each, known)) for each in given]
         assert not [pair for pair in wrong if pair[1]], (known, wrong)
@@ -127,7 +127,7 @@ def test_advice_is_a_sentence_and_its_code_can_be_run(cause):
 def test_to_record_again_without_stacks_hides_no_other_advice(slowed):
     needs = (C.STACKS, *(C.SLOWED_BY_STACKS,) * slowed)
     again = Advice("Record again.", needs=needs)
-    said = chosen((again, Advice("Compile.", "compile()"), Advice("Wait.")), needs)
+    said = choose_advice((again, Advice("Compile.", "compile()"), Advice("Wait.")), needs)
     told = [("Record again. Compile.", "compile()"), ("Wait.", "")]
     apart = [("Record again.", ""), ("Compile.", "compile()"), ("Wait.", "")]
     assert [(each.do, each.code) for each in said] == (told if slowed else apart)
@@ -343,7 +343,7 @@ FIRST = {
 
 @pytest.mark.parametrize("cause", ALL_CAUSES, ids=lambda each: each.name)
 def test_there_is_advice_for_programs_without_pytorch(cause):
-    assert chosen(cause.advice, {C.NO_PYTORCH})
+    assert choose_advice(cause.advice, {C.NO_PYTORCH})
 
 
 def test_an_export_of_a_program_without_pytorch(tmp_path):
@@ -383,7 +383,7 @@ def test_which_advice_comes_first():
     assert {*FIRST} == {each.name for each in ALL_CAUSES}
     for cause in ALL_CAUSES:
         for known, first in FIRST[cause.name]:
-            assert chosen(cause.advice, known)[0].do.startswith(first), (cause.name, known)
+            assert choose_advice(cause.advice, known)[0].do.startswith(first), (cause.name, known)
 
 
 def contradicted(result) -> list[str]:
@@ -544,9 +544,9 @@ def test_a_finding_has_the_conditions_of_its_advice(tmp_path, name, code, condit
 
 def test_conditions_that_matter_are_in_the_words_of_the_vendor():
     advice = (Advice("Replay a CUDA graph.", unless=(C.GRAPHS,)),)
-    assert asked(advice, {C.GRAPHS, C.STACKS}) == "CUDA graphs replayed"
-    assert asked(advice, {C.GRAPHS, C.AMD}) == "HIP graphs replayed"
-    assert chosen(advice, {C.AMD}) == (Advice("Replay a HIP graph.", unless=(C.GRAPHS,)),)
+    assert deciding_conditions(advice, {C.GRAPHS, C.STACKS}) == "CUDA graphs replayed"
+    assert deciding_conditions(advice, {C.GRAPHS, C.AMD}) == "HIP graphs replayed"
+    assert choose_advice(advice, {C.AMD}) == (Advice("Replay a HIP graph.", unless=(C.GRAPHS,)),)
 
 
 def test_gradients_are_no_advice_where_ranks_exchange_embeddings(real_traces):

@@ -26,18 +26,7 @@ from hta_widgets.trace.remote.urls import PathLike
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from hta_widgets.analyses.clocks import Clocks
-    from hta_widgets.analyses.collectives import Collectives
-    from hta_widgets.analyses.idle_owners import IdleOwners
     from hta_widgets.analyses.kernel_breakdown import KernelBreakdown
-    from hta_widgets.analyses.launch_facts import By, LaunchFacts
-    from hta_widgets.analyses.memory_use import MemoryUse
-    from hta_widgets.analyses.modules import ModuleTree
-    from hta_widgets.analyses.modules.nodes import Merge, Source
-    from hta_widgets.analyses.operators import OperatorTable
-    from hta_widgets.analyses.operators.operator_calls import RowsBy
-    from hta_widgets.analyses.roofline import Roofline
-    from hta_widgets.analyses.step_table import StepTable
     from hta_widgets.figures.base.drawing import Drawing
     from hta_widgets.hta_tables import results as tables
     from hta_widgets.hta_trace.critical_path import CPGraph
@@ -897,99 +886,6 @@ class TraceAnalysis:
             only_show_critical_events,
             show_all_edges,
         )
-
-    def get_step_table(self, ranks: Iterable[int] | None = None) -> StepTable:
-        """Where the time of each ProfilerStep goes.
-
-        Not in HTA; parameters and result are those of `hta_widgets.analyses.step_table`.
-        """
-        return analyses.step_table(self.job, ranks)
-
-    def get_operator_table(
-        self,
-        ranks: Iterable[int] | None = None,
-        *,
-        by: RowsBy = "name",
-        phase: str | None = None,
-        steps: Iterable[int] | None = None,
-        window_ns: Sequence[int] | None = None,
-    ) -> OperatorTable:
-        """CPU and GPU time of each operator.
-
-        Not in HTA; parameters and result are those of `hta_widgets.analyses.operators`.
-        """
-        return analyses.operators(
-            self.job, ranks, by=by, phase=phase, steps=steps, window_ns=window_ns
-        )
-
-    def get_module_tree(
-        self,
-        ranks: Iterable[int] | None = None,
-        *,
-        source: Source = "auto",
-        merge: Merge = "instance",
-        steps: Iterable[int] | None = None,
-        window_ns: Sequence[int] | None = None,
-    ) -> ModuleTree:
-        """GPU, CPU, communication and idle time of each module.
-
-        Not in HTA; parameters and result are those of `hta_widgets.analyses.modules`.
-        """
-        return analyses.modules(
-            self.job, ranks, source=source, merge=merge, steps=steps, window_ns=window_ns
-        )
-
-    def get_idle_owners(
-        self,
-        ranks: Iterable[int] | None = None,
-        *,
-        steps: Iterable[int] | None = None,
-        window_ns: Sequence[int] | None = None,
-    ) -> IdleOwners:
-        """Why each GPU is idle, and which CPU call the time belongs to.
-
-        Not in HTA; parameters and result are those of `hta_widgets.analyses.idle_owners`.
-        """
-        return analyses.idle_owners(self.job, ranks, steps=steps, window_ns=window_ns)
-
-    def get_launch_facts(
-        self, ranks: Iterable[int] | None = None, *, by: By = "name"
-    ) -> LaunchFacts:
-        """How kernels are launched, and how much of the GPU they fill.
-
-        Not in HTA; parameters and result are those of `hta_widgets.analyses.launch_facts`.
-        """
-        return analyses.launch_facts(self.job, ranks, by=by)
-
-    def get_roofline(self, ranks: Iterable[int] | None = None) -> Roofline:
-        """How close operators come to the peak of their GPU.
-
-        Not in HTA; parameters and result are those of `hta_widgets.analyses.roofline`.
-        """
-        return analyses.roofline(self.job, ranks)
-
-    def get_memory_use(
-        self, ranks: Iterable[int] | None = None, *, device: int | None = None
-    ) -> MemoryUse:
-        """What is allocated on each device, and what fills it at its peak.
-
-        Not in HTA; parameters and result are those of `hta_widgets.analyses.memory_use`.
-        """
-        return analyses.memory_use(self.job, ranks, device=device)
-
-    def get_collectives(self, ranks: Iterable[int] | None = None) -> Collectives:
-        """Waiting, transfer and bandwidth of collectives, matched over all ranks.
-
-        Not in HTA; parameters and result are those of `hta_widgets.analyses.collectives`.
-        """
-        return analyses.collectives(self.job, ranks)
-
-    def get_clocks(self, ranks: Iterable[int] | None = None) -> Clocks:
-        """Offset and drift of the clock of each rank, with their uncertainty.
-
-        Not in HTA; parameters and result are those of `hta_widgets.analyses.clocks`.
-        """
-        return analyses.clocks(self.job, ranks)
 
     def _ranks_or_first(self, ranks: Iterable[int] | None) -> tuple[int, ...]:
         """Without ranks, HTA takes rank 0, and this class the first available rank."""

@@ -464,32 +464,3 @@ def test_profiler_steps(tmp_path):
     assert TraceAnalysis(trace_dir=tmp_path, progress=False).get_profiler_steps() == [6, 7, 8]
     every = TraceAnalysis(trace_dir=tmp_path, include_last_profiler_step=True, progress=False)
     assert every.get_profiler_steps() == [6, 7, 8, 9]
-
-
-def test_collectives_and_clocks(folder):
-    analysis = TraceAnalysis(trace_dir=folder, progress=False)
-    assert analysis.get_collectives().kernels["rank"].tolist() == [0, 1]
-    assert analysis.get_collectives([1]).kernels["duration_ns"].tolist() == [6000]
-    assert analysis.get_clocks().ranks["rank"].tolist() == [0, 1]
-
-
-def test_idle_owners_and_steps_are_those_of_the_analyses(tmp_path):
-    path = write(tmp_path / "rank-0.json", [kernel(0, 5), kernel(9, 5)])
-    analysis = TraceAnalysis([path], progress=False)
-    owners = analysis.get_idle_owners(window_ns=(0, 7_000))
-    assert owners.devices["idle_ns"].tolist() == [2_000]
-    assert analysis.get_step_table([0]).steps["other_idle_ns"].tolist() == [4_000]
-
-
-def test_operators_are_those_of_the_analysis(tmp_path):
-    events = [host(0, 9, "aten::mm"), call(1, 2, 1), kernel(5, 7, correlation=1)]
-    analysis = TraceAnalysis([write(tmp_path / "rank-0.json", events)], progress=False)
-    (row,) = analysis.get_operator_table(by="shape").operators.to_dict("records")
-    assert (row["operator"], row["gpu_self_ns"], row["input_dims"]) == ("aten::mm", 7_000, "")
-
-
-def test_modules_are_those_of_the_analysis(tmp_path):
-    frame = host(0, 9, "nn.Module: Net_0", cat="python_function")
-    path = write(tmp_path / "rank-0.json", [frame, call(2, 1, 1), kernel(5, 5, correlation=1)])
-    result = TraceAnalysis([path], progress=False).get_module_tree(merge="class")
-    assert result.modules[["path", "gpu_self_ns"]].to_numpy().tolist() == [["Net", 5_000]]

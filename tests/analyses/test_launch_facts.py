@@ -11,7 +11,6 @@ from hta_widgets.errors import ParameterError
 from hta_widgets.panels.bands.bands import launch_of
 from hta_widgets.panels.bands.events import selected_events
 from hta_widgets.panels.base.selection import Selection
-from hta_widgets.trace_analysis import TraceAnalysis
 from tests.analyses.test_attribution import frame
 from tests.analyses.test_roofline import opened
 from tests.kineto_text import call, host, kernel, step
@@ -226,12 +225,6 @@ def test_steps_and_windows(tmp_path):
     assert launch_facts(job, window_ns=(50_000, 60_000)).kernels.empty
     with pytest.raises(ParameterError, match="by must be one of 'name', 'configuration', got 'x'"):
         launch_facts(job, by="x")
-
-
-def test_the_method_is_the_analysis(tmp_path):
-    job = opened(tmp_path, [launched(0, 5, [1, 1, 1], [32, 1, 1])])
-    table = TraceAnalysis(trace_dir=tmp_path, progress=False).get_launch_facts().kernels
-    assert table.equals(launch_facts(job).kernels)
 
 
 def details_of(folder, works, kernel, **metadata):

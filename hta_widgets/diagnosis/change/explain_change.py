@@ -248,13 +248,13 @@ class Change(Result):
             where.append(labels.get(kernel, short_name(kernel, _WIDTH)))
         said = f"{signed(line.delta_ns, duration)} {', '.join(where)}"
         if line.outcome in ("new", "gone"):
-            return f"{said}: {line.outcome}"
+            return f"{said} ({line.outcome})"
         times = f"{duration(line.first_ns)} → {duration(line.second_ns)}"
         is_work = texts["class"] not in IDLE_CLASSES  # the number of gaps explains nothing
         counts = (
             f", {count_words(line)}" if is_work and line.first_count != line.second_count else ""
         )
-        return f"{said}: {line.outcome}, {times}{counts}"
+        return f"{said} ({times}{counts})"
 
 
 def count_words(line: Line) -> str:

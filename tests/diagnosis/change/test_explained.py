@@ -161,7 +161,7 @@ def test_clocks_that_are_apart_hide_the_cause_but_not_how_long_a_step_takes():
     assert change.verdict == "regression"
     assert change.finding.endswith(
         " What caused it is not known, as the clocks of host and GPU differ. 100 % of the "
-        "difference: +3 ms compute, Net_0, aten::mm, gemm: grew, 10 ms → 13 ms."
+        "difference: +3 ms compute, Net_0, aten::mm, gemm (10 ms → 13 ms)."
     )
     assert change.notices[-1] == "job (second): the clocks of host and GPU differ"
     worse = replace(slow, doubts=(*doubts, "a file is merged from several ranks"))
@@ -218,10 +218,9 @@ def test_work_is_counted_as_gpu_operations_and_idle_time_as_gaps():
     what = ("GPU operations", "gaps", "GPU operations and gaps")
     assert counted == [f"918 → 5.75 {each}" for each in what]
     said = [change.line_words(Line(path, 1_000, 2_000, 918, 5.75)) for path in lines[:2]]
-    times = "grew, 1 µs → 2 µs"
     assert said == [
-        f"+1 µs compute: {times}, 918 → 5.75 GPU operations",
-        f"+1 µs data loading: {times}",
+        "+1 µs compute (1 µs → 2 µs, 918 → 5.75 GPU operations)",
+        "+1 µs data loading (1 µs → 2 µs)",
     ]
 
 
@@ -288,10 +287,10 @@ def test_a_line_without_names_says_where_it_is_not():
         (("compute", "compute"), "compute"),
     )
     for path, where in lines:
-        assert change.line_words(Line(path, 1, 2, 1, 1)) == f"+1 ns {where}: grew, 1 ns → 2 ns"
+        assert change.line_words(Line(path, 1, 2, 1, 1)) == f"+1 ns {where} (1 ns → 2 ns)"
     bare = job_of([("compute", "", "", "gemm", 10)])
     said = explain_change(bare, bare).line_words(Line(lines[0][0], 1, 2, 1, 1))
-    assert said == "+1 ns compute: grew, 1 ns → 2 ns"
+    assert said == "+1 ns compute (1 ns → 2 ns)"
 
 
 def test_one_of_several_parts_of_a_class_is_named():
@@ -301,10 +300,10 @@ def test_one_of_several_parts_of_a_class_is_named():
     one = replace(change, waterfall=both)
     several = replace(change, waterfall=pd.concat((both, both.assign(part="gap_pause"))))
     line = Line(("late_launching", "gap_op", ""), 1, 2, 1, 1)
-    assert "+1 ns CPU-bound: launch, outside of modules: " in one.line_words(line)
+    assert "+1 ns CPU-bound: launch, outside of modules (" in one.line_words(line)
     line = Line(("late_launching", "gap_op"), 1, 2, 1, 1)
-    assert one.line_words(line).startswith("+1 ns CPU-bound: launch: ")
-    assert several.line_words(line).startswith("+1 ns CPU-bound: launch, the host launches: ")
+    assert one.line_words(line).startswith("+1 ns CPU-bound: launch (")
+    assert several.line_words(line).startswith("+1 ns CPU-bound: launch, the host launches (")
 
 
 def _gpu_time(ms: float, *, steps: int = 5, kernels: int = 100, **given: Any) -> Summary:
@@ -318,7 +317,7 @@ def _gpu_time(ms: float, *, steps: int = 5, kernels: int = 100, **given: Any) ->
 def test_of_a_single_step_each_the_lines_are_said_if_they_differ_clearly(longer, is_told):
     change = explain_change(_gpu_time(10, steps=1), _gpu_time(10 * longer, steps=1))
     assert change.verdict == "cannot tell"
-    assert ("compute, Net_0, aten::mm, gemm: grew" in change.finding) == is_told
+    assert ("compute, Net_0, aten::mm, gemm (" in change.finding) == is_told
 
 
 @pytest.mark.parametrize(("kernels", "is_same"), [(101, True), (102, False)])
@@ -408,7 +407,7 @@ def test_what_became_shorter_in_a_longer_step_is_said_if_it_is_a_fifth_of_it(les
     assert (said in finding) == is_told
     assert ("against it" in finding) == is_told
     back = explain_change(job_of(after), job_of(before)).finding
-    assert ("; against it +1.1 ms compute, Net_0, aten::mm, gemm: grew" in back) == is_told
+    assert ("; against it +1.1 ms compute, Net_0, aten::mm, gemm (" in back) == is_told
 
 
 @pytest.mark.parametrize(("moved", "is_told"), [(0.49, False), (0.51, True)])
@@ -470,7 +469,7 @@ def test_a_line_says_which_part_of_a_class_it_is_of():
     rows = [("compute", "", "", "gemm", 10_000_000), ("gap_pause", "", "", "", 400_000)]
     jobs = [job_of([*rows, ("gap_op", "", "", "", ns)]) for ns in (16_000_000, 27_000_000)]
     said = explain_change(*jobs).finding
-    assert "+11 ms CPU-bound: launch, the host launches: grew, 16 ms" in said
+    assert "+11 ms CPU-bound: launch, the host launches (16 ms" in said
 
 
 def test_times_without_the_profiler_are_compared_where_both_are_known(tmp_path):

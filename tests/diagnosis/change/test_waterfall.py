@@ -65,7 +65,7 @@ def test_a_line_goes_down_to_what_stands_for_the_change():
     (line,) = change.lines
     assert line.path == ("compute", "compute", "Net_0 › Linear_3", "aten::mm", "", "gemm")
     assert (line.first_ns, line.second_ns, line.outcome) == (10_000_000, 14_000_000, "grew")
-    assert "+4 ms compute, Net_0 › Linear_3, aten::mm, gemm: grew, 10 ms → 14 ms" in change.finding
+    assert "+4 ms compute, Net_0 › Linear_3, aten::mm, gemm (10 ms → 14 ms)" in change.finding
 
 
 def test_modules_are_matched_by_class_where_their_numbers_differ():

@@ -87,7 +87,7 @@ _WRITTEN: dict[str, list[str]] = {}
 def keep_text(_: Sphinx, what: str, name: str, *rest: object) -> None:
     """Put the text of fields back: Napoleon takes what stands before a colon for their type."""
     lines = rest[-1]
-    if what == "attribute" and isinstance(lines, list):
+    if what in ("attribute", "property") and isinstance(lines, list):
         lines[:] = _WRITTEN.setdefault(name, [*lines])
 
 

@@ -187,6 +187,7 @@ class Diagnosis(Result, Sequence[Finding]):
     """Considerable time that no finding covers: GPUs that wait for something the traces do not
     show, losses without a cause, and time that no step counts; also among the notices."""
     fine: str = ""
+    """With findings, what needs no attention; empty if nothing is known to."""
 
     def __len__(self) -> int:
         """Number of findings."""

@@ -79,12 +79,18 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return folder_of
 
 
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Job:
-    """A job of four ranks whose selection the tests of one module share."""
+@pytest.fixture(scope="session")
+def sample_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Traces of four ranks that no test may change: writing them takes longer than a panel."""
     folder = tmp_path_factory.mktemp("sample")
     write_sample(folder, ranks=4, steps=3, progress=False)
-    return open_trace(folder, progress=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded(sample_traces: Path) -> Job:
+    """A job of four ranks whose selection the tests of one module share."""
+    return open_trace(sample_traces, progress=False)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def path(tmp_path):
 
 
 many = settings(
-    max_examples=400,
+    max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -67,7 +67,7 @@ def test_events_and_their_fields_are_the_same(path, random: Random):
     assert counts[0] == counts[1]
 
 
-@settings(many, max_examples=200)
+@many
 @given(random=st.randoms(use_true_random=True))
 def test_a_copy_has_all_events_and_one_more(path, random: Random):
     content = document(random)

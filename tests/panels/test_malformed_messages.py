@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hta_widgets.panels import Dashboard, Panel, Selection
@@ -219,7 +219,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(names, json_values, max_size=4))
 @example({"_action": {}})
 @example({"_action": None, "_req": -1})

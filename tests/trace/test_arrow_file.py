@@ -86,7 +86,7 @@ def test_another_key_is_another_trace(tmp_path):
 
 
 @given(st.data())
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_file_is_none_or_readable(tmp_path, data):
     whole = tmp_path / "whole.arrow"
     if not whole.exists():

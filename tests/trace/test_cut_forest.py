@@ -59,8 +59,7 @@ def by_stack(events):
     }
 
 
-def as_forest(events, folder):
-    table, forest = forest_of(folder, events)
+def as_forest(table, forest):
     index = table.index[forest.rows]
     parents = [None if place < 0 else int(index[place]) for place in forest.parent]
     return dict(
@@ -94,14 +93,6 @@ def enter(ts, dur):
 LIFTED_TWICE = [enter(0, 10), host(5, 30, "aten::mm"), enter(6, 10), host(12, 40, "aten::mm")]
 
 
-@settings(max_examples=400)
-@given(st.lists(calls(), min_size=1, max_size=14))
-@example(LIFTED_TWICE)
-def test_against_the_stack(tmp_path_factory, events):
-    folder = tmp_path_factory.getbasetemp()
-    assert as_forest(events, folder) == by_stack(events)
-
-
 CUT_WHERE_THE_NEXT_BEGINS = [
     host(0, 20, "train.py(3): step", cat="python_function"),
     host(10, 80, "train.py(4): step", cat="python_function"),
@@ -110,11 +101,13 @@ CUT_WHERE_THE_NEXT_BEGINS = [
 """The second call is cut where it begins, and so is the one around it."""
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(st.lists(calls(), min_size=1, max_size=14))
+@example(LIFTED_TWICE)
 @example(CUT_WHERE_THE_NEXT_BEGINS)
-def test_subtrees_are_slices(tmp_path_factory, events):
-    _, forest = forest_of(tmp_path_factory.getbasetemp(), events)
+def test_it_is_that_of_the_stack_and_subtrees_are_slices(tmp_path_factory, events):
+    table, forest = forest_of(tmp_path_factory.getbasetemp(), events)
+    assert as_forest(table, forest) == by_stack(events)
     for place in range(forest.rows.size):
         above, chain = place, []
         while above >= 0:

@@ -11,7 +11,7 @@ from glob import glob
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets import TraceAnalysis, open_trace
@@ -338,7 +338,6 @@ def recorded_jobs(draw):
 
 
 @given(recorded_jobs())
-@settings(max_examples=400, deadline=None)
 def test_each_cycle_is_found_whatever_the_order_and_what_is_lost(made):
     (run,) = runs_of([each for _, each in made])
     truth: dict[int, set[Recording]] = {}
@@ -356,7 +355,6 @@ def test_each_cycle_is_found_whatever_the_order_and_what_is_lost(made):
 
 
 @given(recorded_jobs(), recorded_jobs())
-@settings(max_examples=200, deadline=None)
 def test_runs_are_never_mixed(first, second):
     other = [
         each._replace(process=("other", each.process[1]), start_ns=each.start_ns + 10**16)

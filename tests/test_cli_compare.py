@@ -14,26 +14,35 @@ from hta_widgets.cli import compare as module
 from hta_widgets.cli import main
 from hta_widgets.cli.compare.markdown import markdown, plain
 from hta_widgets.cli.compare.report import changed_ms, report
+from hta_widgets.diagnosis.change.baseline import write_baseline
 from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.diagnosis.change.gate import assert_no_regression
+from hta_widgets.diagnosis.change.summary import summary
 from hta_widgets.diagnosis.change.waterfall import LEVELS
 from tests.diagnosis.change.made import finding, job_of
 from tests.simulator import write_job
+from tests.test_cli_report import findings
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A healthy job, and one that waits for data."""
+    """A healthy job, and one that waits for data, with baselines of both, which are read sooner."""
     path = tmp_path_factory.mktemp("jobs")
     for name, healthy, seed in (("before", True, 0), ("after", False, 12)):
         write_job(path / name, "input_starvation", healthy=healthy, ranks=2, steps=7, seed=seed)
+        write_baseline(summary(open_trace(path / name, progress=False)), path / f"{name}.arrow")
     return path
 
 
-def test_a_regression_is_explained_and_fails(folder, capsys):
-    asked = ["compare", str(folder / "before"), str(folder / "after")]
+@pytest.fixture(scope="module")
+def asked(folder):
+    """Compare the baselines."""
+    return ["compare", str(folder / "before.arrow"), str(folder / "after.arrow")]
+
+
+def test_a_regression_is_explained_and_fails(folder, asked, capsys):
     limits = ["--fail-on", "step:2%", "--fail-on", "finding"]
-    assert main(asked) == 0
+    assert main(["compare", str(folder / "before"), str(folder / "after")]) == 0
     text = capsys.readouterr().out
     assert text.startswith("Regression\n")
     assert "data loading" in text
@@ -49,9 +58,9 @@ def test_a_regression_is_explained_and_fails(folder, capsys):
     assert main([*asked, "--fail-on", "memory"]) == 4
 
 
-def test_limits_are_kept_in_a_file(folder, capsys, tmp_path):
+def test_limits_are_kept_in_a_file(asked, capsys, tmp_path):
     file = tmp_path / "limits"
-    asked = ["compare", str(folder / "before"), str(folder / "after"), "--limits", str(file)]
+    asked = [*asked, "--limits", str(file)]
     file.write_text("finding\nallow input_starvation\n")
     assert main(asked) == 0
     assert main([*asked, "--fail-on", "step:2%"]) == 3
@@ -75,9 +84,8 @@ def test_help_says_what_a_baseline_is_made_of(capsys):
     assert "a folder or file of the traces of a job; several recordings of it as A1,A2,A3" in said
 
 
-def test_several_jobs_are_a_table_against_the_first(folder, capsys):
-    before, after = str(folder / "before"), str(folder / "after")
-    asked = ["compare", before, after, f"{before},{before}"]
+def test_several_jobs_are_a_table_against_the_first(folder, asked, capsys):
+    asked = [*asked, ",".join([str(folder / "before")] * 2)]
     assert main(asked) == 0
     text = capsys.readouterr().out
     assert text.lstrip().startswith("Of 3 jobs, before has the shortest mean step: ")
@@ -90,9 +98,8 @@ def test_several_jobs_are_a_table_against_the_first(folder, capsys):
     assert [each["verdict"] for each in found["changes"]] == ["regression", "noise"]
 
 
-def test_json_has_every_level_of_the_difference(folder, capsys):
-    asked = ["compare", str(folder / "before"), str(folder / "after"), "--json"]
-    assert main([*asked, "--fail-on", "step"]) == 3
+def test_json_has_every_level_of_the_difference(asked, capsys):
+    assert main([*asked, "--json", "--fail-on", "step"]) == 3
     found = json.loads(capsys.readouterr().out)
     assert (found["schema_version"], found["hta_widgets_version"]) == (2, __version__)
     assert found["verdict"] == "regression"
@@ -141,6 +148,7 @@ def test_a_job_is_opened_and_reported_with_a_baseline(folder, capsys, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert main(["report", after, "--compare", kept, "--output", "report.html"]) == 0
     assert "Wrote report.html" in capsys.readouterr().out
+    assert any(each.startswith("Regression") for each in findings(Path("report.html")))
     for command in ("open", "report"):
         capsys.readouterr()
         assert main([command, after, "--compare", kept, "--compare-cycle", "0"]) == 2

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from hta_widgets import cli, open_trace
+from hta_widgets import cli
 from hta_widgets.cli import html_report
-from hta_widgets.diagnosis.change.baseline import write_baseline
-from hta_widgets.diagnosis.change.summary import summary
 from hta_widgets.panels.dashboard import PANELS, Dashboard
 from hta_widgets.sample import write_sample
 from tests.report_models import models_in
@@ -55,8 +53,18 @@ def test_a_report_of_some_ranks(
     assert [1, 2] in [state.get("ranks") for state in states(file)]
 
 
-def test_no_panel_computes_twice(
-    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_it_is_written_to_the_working_folder_and_no_panel_computes_twice(
+    traces: Path,
+    working: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     counts = dict.fromkeys(PANELS, 0)
     for name, panel in PANELS.items():
@@ -66,22 +74,9 @@ def test_no_panel_computes_twice(
             return was(self, ranks)
 
         monkeypatch.setattr(panel, "analyse", counted)
-    assert cli.main(["report", str(traces), "-o", str(tmp_path / "a.html")]) == 0
+    assert cli.main(["report", *map(str, sorted(traces.iterdir()))]) == 0
     assert set(counts.values()) <= {0, 1}
     assert sum(counts.values()) > 5
-
-
-@pytest.fixture
-def working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def test_it_is_written_to_the_working_folder(
-    traces: Path, working: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["report", *map(str, sorted(traces.iterdir()))]) == 0
     assert capsys.readouterr().out.startswith("Wrote report.html (")
     assert [file.name for file in working.iterdir()] == ["report.html"]
 
@@ -125,8 +120,7 @@ def test_after_ctrl_c_an_earlier_report_is_there_still(
     traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a.html"
-    assert cli.main(["report", str(traces), "-o", str(file)]) == 0
-    before = file.read_bytes()
+    before = PANELS["overlap"](traces).to_html(file).read_bytes()
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -142,18 +136,6 @@ def test_a_report_compares_with_a_later_run(traces: Path, working: Path) -> None
     assert cli.main(arguments) == 0
     assert any("(second) takes as long as" in each for each in findings(working / "a.html"))
     assert str(traces.parent) not in str(states(working / "a.html"))
-
-
-def test_a_report_compares_with_a_baseline(
-    traces: Path, working: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    baseline = tmp_path / "main.arrow"
-    write_baseline(summary(open_trace(traces, progress=False)), baseline)
-    arguments = ["report", str(traces), "--compare", str(baseline), "-o", "a.html"]
-    assert cli.main(arguments) == 0
-    assert any(each.startswith("Cannot tell: 1 step") for each in findings(working / "a.html"))
-    assert cli.main([*arguments, "--compare-cycle", "0"]) == cli.USER_ERROR
-    assert "a baseline has no cycles" in capsys.readouterr().err
 
 
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:

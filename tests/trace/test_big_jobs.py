@@ -55,41 +55,44 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def expected(folder):
+    """What each analysis says of the job where it is small."""
+    small = open_trace(folder, progress=False)
+    return {analysis: analysis(small) for analysis in (*ANALYSES, queue_length)}
+
+
 @pytest.fixture
 def big(monkeypatch):
     monkeypatch.setattr(opening, "RANKS_HELD", HELD)
     monkeypatch.setattr(opening, "BYTES_AT_ONCE", 0)
 
 
-def tables(job, analysis):
-    result = analysis(job)
-    return result, {
-        name: table for name, table in vars(result).items() if isinstance(table, pd.DataFrame)
-    }
+def tables(result):
+    return {name: table for name, table in vars(result).items() if isinstance(table, pd.DataFrame)}
 
 
 def assert_same(job, expected, analysis):
-    result, ours = tables(job, analysis)
-    reference, theirs = tables(expected, analysis)
+    result, reference = analysis(job), expected[analysis]
     assert (result.finding, result.notices) == (reference.finding, reference.notices)
+    ours, theirs = tables(result), tables(reference)
     assert ours.keys() == theirs.keys()
     for name, table in ours.items():
         pd.testing.assert_frame_equal(table, theirs[name], check_exact=True)
 
 
+@pytest.mark.usefixtures("big")
 @pytest.mark.parametrize("cpus", [1, 2])
-def test_a_big_job_has_the_numbers_of_a_small_one(folder, monkeypatch, cpus):
-    small = open_trace(folder, progress=False)
-    monkeypatch.setattr(opening, "RANKS_HELD", HELD)
-    monkeypatch.setattr(opening, "BYTES_AT_ONCE", 0)
+def test_a_big_job_has_the_numbers_of_a_small_one(folder, expected, monkeypatch, cpus):
     monkeypatch.setattr(workers, "cpu_count", lambda: cpus)
     big = open_trace(folder, progress=False)
     assert not big._loaded
     for analysis in ANALYSES:
-        assert_same(big, small, analysis)
+        assert_same(big, expected, analysis)
     assert len(big._loaded) == (0 if cpus > 1 else HELD)
-    assert_same(big, small, queue_length)
+    assert_same(big, expected, queue_length)
     assert len(big._loaded) == HELD
+    small = open_trace(folder, progress=False)
     assert [big.offset_ns(rank) for rank in big.ranks] == [small.offset_ns(r) for r in small.ranks]
 
 
@@ -122,22 +125,21 @@ def test_what_was_put_together_longest_ago_is_forgotten_and_all_where_a_rank_is_
     assert built == [1]
 
 
-@pytest.mark.parametrize(
-    "analysis",
-    [
-        *(temporal_breakdown, overlap, kernel_breakdown, idle_time, duration_tails),
-        *(queue_length, memory_bandwidth, launch_stats),
-    ],
-)
-def test_each_rank_is_loaded_once(folder, big, monkeypatch, analysis):  # noqa: ARG001
+@pytest.mark.usefixtures("big")
+def test_each_rank_is_loaded_once_by_each_analysis(folder, monkeypatch):
     monkeypatch.setattr(workers, "cpu_count", lambda: 1)
     job = open_trace(folder, progress=False)
     job.notices_for(job.ranks)
-    job._loaded.clear()
     loaded, load = [], job._loader.load_here
     monkeypatch.setattr(job._loader, "load_here", lambda *of: loaded.append(of[1]) or load(*of))
-    analysis(job)
-    assert loaded == list(range(RANKS))
+    for analysis in (
+        *(temporal_breakdown, overlap, kernel_breakdown, idle_time, duration_tails),
+        *(queue_length, memory_bandwidth, launch_stats),
+    ):
+        job._loaded.clear()
+        loaded.clear()
+        analysis(job)
+        assert loaded == list(range(RANKS)), analysis
 
 
 def test_the_dashboard_holds_a_few_ranks(folder, big):  # noqa: ARG001
@@ -152,8 +154,7 @@ def test_the_dashboard_holds_a_few_ranks(folder, big):  # noqa: ARG001
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["cache", "no cache"])
-def test_workers_load_what_is_missing(folder, tmp_path, monkeypatch, kept):
-    expected = open_trace(folder, progress=False)
+def test_workers_load_what_is_missing(folder, expected, tmp_path, monkeypatch, kept):
     monkeypatch.setenv(cache_files.VARIABLE, str(tmp_path / "cache") if kept else cache_files.OFF)
     monkeypatch.setattr(cache, "WORTH_KEEPING", 0)
     monkeypatch.setattr(rank_loader, "PARALLEL_BYTES", 0)
@@ -166,8 +167,7 @@ def test_workers_load_what_is_missing(folder, tmp_path, monkeypatch, kept):
     assert (own is None) == kept
     files = list((own or tmp_path / "cache").iterdir())
     assert len(files) == (RANKS if kept else by_workers)
-    for analysis in ANALYSES:
-        assert_same(job, expected, analysis)
+    assert_same(job, expected, diagnosis)
     del job
     assert own is None or not own.exists()
 

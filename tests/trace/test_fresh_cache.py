@@ -88,33 +88,26 @@ def look(folder):
     return json.loads(done.stdout)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A trace that a copy of the package has put into a cache."""
-    folder = tmp_path_factory.mktemp("cached")
-    shutil.copytree(PACKAGE, folder / "code" / PACKAGE.name)
-    write(folder / "rank0.json", EVENTS)
-    assert look(folder) == USUAL | {"loaded": 1}
-    assert look(folder) == USUAL | {"loaded": 0}
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("module", "code", "changed"),
-    [
+def test_changed_code_shows_its_own_numbers(tmp_path):
+    """One change after another, then the code as it was: each look is a process."""
+    code = tmp_path / "code" / PACKAGE.name
+    shutil.copytree(PACKAGE, code)
+    write(tmp_path / "rank0.json", EVENTS)
+    assert look(tmp_path) == USUAL | {"loaded": 1}
+    assert look(tmp_path) == USUAL | {"loaded": 0}
+    now = dict(USUAL)
+    for module, added, changed in (
+        ("analyses/budget/idle_gaps.py", DERIVATION, {"gap_launch": [5, 7, 9, 11]}),
         ("trace/model/kernels.py", RULE, {"type": [1] * 4}),
         ("trace/loaders/timestamps.py", LOADER, {"duration_ns": [18_000] * 4, "delay_ns": [0] * 4}),
-        ("analyses/budget/idle_gaps.py", DERIVATION, {"gap_launch": [5, 7, 9, 11]}),
-    ],
-    ids=["rule", "loader", "derivation"],
-)
-def test_changed_code_shows_its_own_numbers(folder, module, code, changed):
-    file = folder / "code" / PACKAGE.name / module
-    usual = file.read_text(encoding="utf-8")
-    file.write_text(usual + code, encoding="utf-8")
-    assert look(folder) == USUAL | changed | {"loaded": int(module.startswith("trace"))}
-    file.write_text(usual, encoding="utf-8")
-    again = look(folder)
+    ):
+        with (code / module).open("a", encoding="utf-8") as file:
+            file.write(added)
+        now |= changed
+        assert look(tmp_path) == now | {"loaded": int(module.startswith("trace"))}
+    shutil.rmtree(code)
+    shutil.copytree(PACKAGE, code)
+    again = look(tmp_path)
     assert {name: again[name] for name in USUAL} == USUAL
 
 

@@ -13,9 +13,14 @@ from tests.asked import QUESTIONS, Answered, Planted, ask, write_jobs
 DOCS = Path(__file__).parent.parent / "docs" / "ask.md"
 
 
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Planted]:
+    return write_jobs(tmp_path_factory.mktemp("jobs"))
+
+
 @pytest.mark.long
-def test_all_questions_can_be_answered_from_what_the_tools_say(tmp_path: Path) -> None:
-    answered = asyncio.run(ask(write_jobs(tmp_path), QUESTIONS))
+def test_all_questions_can_be_answered_from_what_the_tools_say(jobs: dict[str, Planted]) -> None:
+    answered = asyncio.run(ask(jobs, QUESTIONS))
     wrong = [
         f"{each.question.words} {each.read} instead of {each.known}"
         for each in answered
@@ -25,8 +30,7 @@ def test_all_questions_can_be_answered_from_what_the_tools_say(tmp_path: Path) -
 
 
 @pytest.mark.long
-def test_an_answer_that_is_beside_what_was_planted_is_wrong(tmp_path: Path) -> None:
-    jobs = write_jobs(tmp_path)
+def test_an_answer_that_is_beside_what_was_planted_is_wrong(jobs: dict[str, Planted]) -> None:
     for question in QUESTIONS:
         known = question.known(jobs[question.job])
         assert Answered(question, known, known).is_right
@@ -36,8 +40,7 @@ def test_an_answer_that_is_beside_what_was_planted_is_wrong(tmp_path: Path) -> N
         assert not Answered(question, None, known).is_right
 
 
-def test_no_folder_tells_what_was_planted(tmp_path: Path) -> None:
-    jobs = write_jobs(tmp_path)
+def test_no_folder_tells_what_was_planted(jobs: dict[str, Planted]) -> None:
     assert all(re.fullmatch(r"job-\d+", each.folder.name) for each in jobs.values())
     assert len({each.folder for each in jobs.values()}) == len(jobs)
 
@@ -48,7 +51,7 @@ def test_the_page_says_what_was_asked() -> None:
     assert all(each.words in said for each in QUESTIONS)
 
 
-def test_what_is_known_is_counted_in_the_trace_itself(tmp_path: Path) -> None:
-    planted: Planted = write_jobs(tmp_path)["cold"]
+def test_what_is_known_is_counted_in_the_trace_itself(jobs: dict[str, Planted]) -> None:
+    planted = jobs["cold"]
     assert sorted(planted.steps_us) == [10, 11, 12, 13, 14]
     assert all(len(each) == planted.job.plan.ranks for each in planted.steps_us.values())

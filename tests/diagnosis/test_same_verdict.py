@@ -50,8 +50,8 @@ Job = Mapping[int, Recording]
 
 SIMULATED: Final = ("slow_gpu", "host_pause", "input_starvation", "blocking_sync")
 REAL: Final = (
-    *(f"kineto/{name}" for name in ("alexnet", "event_sync_multi_stream", "h100_bert")),
-    *("kineto/mi210_gpu_only", "more/dlrm_8rank"),
+    *("kineto/alexnet", "kineto/event_sync_multi_stream"),
+    *("kineto/h100_bert", "kineto/mi210_gpu_only"),
 )
 
 JOBS: Final = ("sample", *SIMULATED, *REAL)
@@ -103,7 +103,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Jobs:
         if name == "sample":
             write_sample(folder, ranks=2, steps=3, progress=False)
         elif name in SIMULATED:
-            write_job(folder, name, steps=4)
+            write_job(folder, name, ranks=2, steps=4)
         elif not REAL_TRACES.is_dir():
             pytest.skip(f"no real traces at {REAL_TRACES}")
         else:
@@ -292,7 +292,7 @@ def test_the_verdict_gets_vaguer_only(jobs: Jobs, tmp_path: Path, name: str, cha
             assert each.percent <= before[cause].percent + POINTS
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", ["sample", "slow_gpu", "kineto/h100_bert"])
 def test_the_cache_has_the_same_verdict(
     jobs: Jobs, tmp_path: Path, cached: Path, name: str
 ) -> None:

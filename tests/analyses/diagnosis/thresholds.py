@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -162,6 +163,7 @@ def forget() -> None:
                 each.cache_clear()
 
 
+@cache
 def _modules() -> dict[str, ModuleType]:
     """Modules of the diagnosis by the last part of their names."""
     names = [
@@ -173,6 +175,7 @@ def _modules() -> dict[str, ModuleType]:
     return {name.rpartition(".")[2]: importlib.import_module(name) for name in names}
 
 
+@cache
 def _numbers(module: ModuleType) -> list[str]:
     """Names that a module gives to numbers."""
     found = []

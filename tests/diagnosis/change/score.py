@@ -56,7 +56,7 @@ class Pair(NamedTuple):
         return self.change.verdict in wanted and bool(named)
 
 
-def pairs(causes: list[str], seeds: int) -> Iterator[Pair]:
+def pairs(causes: list[str], seeds: int, *, ranks: int = 4) -> Iterator[Pair]:
     """Compare a healthy job with a sick one, and with another healthy one."""
     for cause in causes:
         for seed in range(seeds):
@@ -68,7 +68,7 @@ def pairs(causes: list[str], seeds: int) -> Iterator[Pair]:
                     ("after", False, seed + OTHER_NOISE),
                 ):
                     path = Path(folder) / name
-                    write_job(path, cause, healthy=healthy, steps=STEPS, seed=noise)
+                    write_job(path, cause, healthy=healthy, ranks=ranks, steps=STEPS, seed=noise)
                     jobs[name] = open_trace(path, progress=False)
                 for name in ("again", "after"):
                     change = explain_change(jobs["before"], jobs[name])

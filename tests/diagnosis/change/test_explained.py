@@ -25,7 +25,11 @@ from tests.simulator.causes import healthy_plan
 from tests.simulator.plan import Throttling
 from tests.simulator.simulation import write_plan
 
-PLANTED = ["input_starvation", "blocking_sync", "no_tensor_cores", "slow_host_copies"]
+LONG = ("input_starvation", "slow_host_copies")
+PLANTED = [
+    *("blocking_sync", "no_tensor_cores"),
+    *(pytest.param(each, marks=pytest.mark.long) for each in LONG),
+]
 SLOWER = 1.034
 """Of kernels that compute, which are nine tenths of a step."""
 
@@ -34,7 +38,7 @@ ROWS = [("compute", "Net_0", "aten::mm", "gemm", 10_000_000)]
 
 @pytest.mark.parametrize("cause", PLANTED)
 def test_a_planted_cause_is_named_and_another_noise_is_not(cause):
-    for pair in pairs([cause], 1):
+    for pair in pairs([cause], 1, ranks=2):
         assert pair.is_right, pair.change.finding
         if pair.planted:
             assert f"Cause by replay: {cause}: new" in pair.change.finding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from tests.diagnosis.replay.random_jobs import open_plan, open_random, plan, wri
 from tests.kineto_text import call, kernel, step, write
 
 EXACT_NS = 1e-6
-SEEDS = 200
+SEEDS = 100
 SEEDS_EACH = 20
 REAL = (
     "h100_bert",
@@ -131,7 +132,7 @@ def test_late_times_are_never_early_and_exact_on_the_critical_path(some_graphs):
 
 def test_drag_is_for_critical_items_only(some_graphs):
     found = 0
-    for seed, built in some_graphs.items():
+    for seed, built in islice(some_graphs.items(), 3):  # it is solved again for each item
         spare = slack(built)
         critical = {edge.target for edge in critical_path(built)}
         for item, length in built.weights.dur.items():

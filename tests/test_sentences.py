@@ -27,6 +27,7 @@ from hta_widgets.panels.every import PANELS
 from hta_widgets.quantities import duration, percent
 from hta_widgets.sample import write_sample
 from tests.analyses.diagnosis.scripts import Host
+from tests.analyses.test_timeline import assert_adds_up_to_the_budget
 from tests.conftest import KINETO_FOLDERS, REAL_TRACES
 from tests.explained.findings import OF_DIAGNOSIS, explain_verdict
 from tests.explained.forms import checked
@@ -257,6 +258,11 @@ def test_the_steps_of_all_analyses_are_the_same(board):
         assert (mine[both] == other[both]).all()
     covered = drawn.coverage.set_index("rank")["period_ns"]
     assert (covered == lanes.groupby("rank").sum()).all()
+
+
+def test_the_lanes_of_the_timeline_add_up_to_the_budget(board):
+    if has_work(board):
+        assert assert_adds_up_to_the_budget(board.job) > 0
 
 
 def test_a_finding_has_one_price(board):

@@ -167,7 +167,10 @@ def test_long_events_are_found_without_looking_at_all():
 
 
 def assert_adds_up_to_the_budget(job: Job) -> int:
-    """Compare the rank's lane in each step with the budget; return the number of steps."""
+    """Compare the rank's lane in each step with the budget; return the number of steps.
+
+    `tests.test_sentences` does so for real traces, which it has open.
+    """
     steps = budget(diagnosis(job).steps).set_index(["rank", "step"])
     found = timeline(job)
     seen = 0
@@ -191,15 +194,6 @@ def test_what_is_covered_of_a_step_is_its_budget(loaded):
 @given(jobs)
 def test_that_of_any_job_is_as_well(tmp_path_factory, ranks):
     assert_adds_up_to_the_budget(open_job(tmp_path_factory.mktemp("job"), ranks))
-
-
-def test_that_of_real_traces_is_as_well(kineto_jobs):
-    steps = {
-        name: assert_adds_up_to_the_budget(open_trace(path, progress=False))
-        for name, path in kineto_jobs.items()
-        if name not in ("no_rank", "no_distributed_info")
-    }
-    assert sum(steps.values()) > 20
 
 
 def test_every_class_of_the_budget_is_one_of_the_timeline():

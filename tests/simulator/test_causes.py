@@ -31,6 +31,8 @@ from tests.test_sample import timed_events
 Event = dict[str, Any]
 PLANTED = [(name, layout) for name, cause in CAUSES.items() for layout in cause.layouts]
 ONE_OF_EACH_LAYOUT = [*{layout: (name, layout) for name, layout in PLANTED}.values()]
+USUAL = {*ONE_OF_EACH_LAYOUT, *((name, cause.layouts[0]) for name, cause in CAUSES.items())}
+"""Each cause and each layout; the other pairs of them are for `bash tests/run long`."""
 HARDWARE = [("slow_gpu", "experts"), ("gpu_throttling", "sharded"), ("slow_link", "data_parallel")]
 STEPS = 2
 MICRO_BATCHES = 6
@@ -76,7 +78,13 @@ class Written:
     folder: Path
 
 
-@pytest.fixture(scope="module", params=PLANTED, ids="-".join)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(each, id="-".join(each), marks=() if each in USUAL else pytest.mark.long)
+        for each in PLANTED
+    ],
+)
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
     folder = tmp_path_factory.mktemp("job")
     _, sick = planted(*request.param)

@@ -163,8 +163,14 @@ class Idle:
 class LateHost:
     """Idle time of the GPU for which the trace shows a late host, whatever the host does."""
 
+    explained: tuple[str, ...] = ()
+    """Kinds of it that have findings of their own; they are left out, unless there is no other."""
+
     def on(self, rank: Rank, steps: DeviceSteps, facts: RankFacts) -> Stretches:
-        return _idle(steps, (steps.gaps.kind != GAP["gap_depend"]) | steps.gaps.unattributed)
+        gaps = steps.gaps
+        late = (gaps.kind != GAP["gap_depend"]) | gaps.unattributed
+        left = late & ~np.isin(gaps.kind, [GAP[name] for name in self.explained])
+        return _idle(steps, left if left.any() else late)
 
 
 def _idle(steps: DeviceSteps, chosen: Mask) -> Stretches:

@@ -36,7 +36,9 @@ from hta_widgets.diagnosis.replay.edits import (
 )
 from hta_widgets.diagnosis.replay.host_work import HOST_WORK
 from hta_widgets.diagnosis.replay.waiting_calls import Wait
+from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
 from hta_widgets.diagnosis.rules.autotuning import autotuning
+from hta_widgets.diagnosis.rules.blocking_sync import blocking_sync
 from hta_widgets.diagnosis.rules.exposed_communication import exposed_communication, is_exchange
 from hta_widgets.diagnosis.rules.host_evidence import (
     Within,
@@ -49,6 +51,8 @@ from hta_widgets.diagnosis.rules.host_evidence import (
     within_idle,
 )
 from hta_widgets.diagnosis.rules.host_pause import host_pause
+from hta_widgets.diagnosis.rules.input_starvation import input_starvation
+from hta_widgets.diagnosis.rules.launch_bound import launch_bound
 from hta_widgets.diagnosis.rules.slow_host_copies import slow_host_copies
 from hta_widgets.diagnosis.rules.warm_up import warm_up
 from hta_widgets.diagnosis.rules.wording import named, on_ranks, part_of_it, which_ranks
@@ -81,6 +85,15 @@ FEWEST_REPEATS: Final = 3
 AS_LONG: Final = 0.9
 """Steps from which the shortest times of operations say how much of them is transfer, and part of
 the time from which they say nothing: of 404 equal all-reduces, it was 99 %."""
+
+EXPLAINED: Final[Mapping[Cause, tuple[str, ...]]] = {
+    allocator_retries: ("gap_alloc",),
+    blocking_sync: ("gap_sync",),
+    input_starvation: ("gap_loader",),
+    launch_bound: ("gap_op",),
+    warm_up: ("gap_init", "gap_alloc"),
+}
+"""Idle time that *Show* of what is left does not light, as another finding does."""
 
 WORTH_A_NOTICE: Final = 0.15
 """Fraction of the mean step; shorter waits for unrecorded work are usual."""
@@ -360,7 +373,7 @@ def idle_without_cause(context: Context) -> Finding | None:
         words="is idle",
         unknown=told or copying or unknown,
         panel="idle_owners",
-        proof=LateHost(),
+        proof=LateHost(tuple(kind for cause in context.found for kind in EXPLAINED.get(cause, ()))),
         others=(warm_up,),
         is_of_host=not (told or copying),
         told=told,

@@ -344,6 +344,9 @@ def test_pauses_are_no_launching_where_no_operators_are_recorded(tmp_path):
     assert finding is None or finding.recoverable_ms <= 200 * 0.04
     pauses = found(made, "host_pause")
     assert pauses.confidence == "inconclusive"
+    launching_ms = made.steps["gap_op_ns"].sum() / 1e6
+    assert launching_ms > 3
+    assert made.proof(pauses).ms == made.steps["idle_ns"].sum() / 1e6 - launching_ms
     assert "what it does is not recorded" in pauses.sentence
 
 

@@ -55,7 +55,7 @@ def _waterfall(change: Change) -> Iterator[str]:
     if change.waterfall.empty:
         return
     yield ""
-    yield f"{MARGIN}{'':{_WIDTH}}{'first':>12}{'second':>12}{'change':>12}   ms"
+    yield f"{MARGIN}{'ms':{_WIDTH}}{'first':>12}{'second':>12}{'change':>12}"
     rows = level(change.waterfall, "class")
     for row in rows.to_dict("records"):
         yield _row(CLASS_LABELS[row["class"]], row["first_ns"], row["second_ns"])

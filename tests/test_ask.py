@@ -16,7 +16,8 @@ from hta_widgets import diagnose, open_trace
 from hta_widgets.analyses import operators
 from hta_widgets.analyses.plain_text import MOST_CHARACTERS
 from hta_widgets.cli import main
-from hta_widgets.cli.ask import Answers, names_of_analyses
+from hta_widgets.cli.ask import Answers
+from hta_widgets.cli.table import names_of_analyses
 from hta_widgets.errors import HtaWidgetsError, ParameterError
 from hta_widgets.sample import write_sample
 from tests.kineto_text import call, host, kernel, write
@@ -150,7 +151,7 @@ def test_two_jobs(answers, sample):
     [
         (lambda ask, path: ask.table(path, "flame"), "no analysis is called 'flame'"),
         (lambda ask, path: ask.table(path, "overlap", "x"), "overlap has no table 'x'; it has"),
-        (lambda ask, path: ask.table(path, "overlap", sort="x"), "the table has no column 'x'"),
+        (lambda ask, path: ask.table(path, "overlap", sort="x"), "table ranks has no column 'x'"),
         (lambda ask, path: ask.table(path, "clocks", steps=[1]), "clocks takes no steps"),
         (lambda ask, path: ask.events(path, 0, kind="x"), "no kind of event is called 'x'"),
         (lambda ask, path: ask.diagnose(f"{path}/nowhere"), "does not exist"),

@@ -245,7 +245,7 @@ def test_open_refuses_what_has_no_trace_before_it_serves_anything(
 
 
 COMMANDS = {
-    *("demo", "open", "diagnose", "compare", "baseline", "report"),
+    *("demo", "open", "diagnose", "table", "compare", "baseline", "report"),
     *("run", "anonymise", "mcp", "skill", "cache", "doctor"),
 }
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hta_widgets.cli import ask, html_report, lab
     from hta_widgets.cli import compare as comparing
     from hta_widgets.cli import diagnose as diagnosing
+    from hta_widgets.cli import table as tables
     from hta_widgets.cli.doctor import recordings
 else:  # they need pandas, or JupyterLab
     ask = LazyModule("hta_widgets.cli.ask")
@@ -39,12 +40,13 @@ else:  # they need pandas, or JupyterLab
     html_report = LazyModule("hta_widgets.cli.html_report")
     lab = LazyModule("hta_widgets.cli.lab")
     recordings = LazyModule("hta_widgets.cli.doctor.recordings")
+    tables = LazyModule("hta_widgets.cli.table")
 
 USER_ERROR = 2
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as in a shell, of the commands that print something about a job."""
 
-_TELL_OF_A_JOB = ("diagnose", "compare", "report", "doctor")
+_TELL_OF_A_JOB = ("diagnose", "table", "compare", "report", "doctor")
 _TRACE_FOLDER = "trace"
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
 
@@ -93,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_open(commands)
     _add_diagnose(commands)
+    _add_table(commands)
     _add_comparison(commands)
     _add_baseline(commands)
     _add_report(commands)
@@ -202,6 +205,31 @@ def _add_diagnose(commands: _Commands) -> None:
     )
     _add_baselines(diagnose)
     diagnose.set_defaults(run=lambda options: diagnosing.print_diagnosis(options))  # noqa: PLW0108
+
+
+def _add_table(commands: _Commands) -> None:
+    table = commands.add_parser(
+        "table",
+        help="print a table of an analysis as CSV",
+        description="Print a table of an analysis as CSV; what it says is on the standard error.",
+        epilog="example: hta-widgets table operators traces --sort gpu_self_ns --rows 20",
+    )
+    table.add_argument(
+        "analysis", metavar="ANALYSIS", help="such as operators, idle_owners or overlap"
+    )
+    _add_traces(table)
+    table.add_argument("--table", default="", metavar="NAME", help="another of its tables")
+    table.add_argument(
+        "--sort", default="", metavar="COLUMN", help="sort by a column, the largest value first"
+    )
+    table.add_argument("--columns", metavar="A,B,…", help="print only these columns")
+    table.add_argument("--rows", type=int, metavar="N", help="print only the first rows")
+    table.add_argument(
+        "--ranks", type=rank_list, metavar="RANKS", help="analyse only these, such as 0-7,12"
+    )
+    _add_cycle(table)
+    _add_captures(table)
+    table.set_defaults(run=lambda options: tables.print_table(options))  # noqa: PLW0108
 
 
 def _add_comparison(commands: _Commands) -> None:

@@ -131,7 +131,7 @@ def test_the_front_end_is_in_it_once(saved: Reader):
 def test_a_report_of_the_sample_job_is_small(tmp_path: Path):
     write_sample(tmp_path / "job", progress=False)
     file = Dashboard(tmp_path / "job").to_html(tmp_path / "report.html")
-    assert file.stat().st_size < 1_000_000
+    assert file.stat().st_size < 1_100_000  # each panel of a tab takes some 20 kB of it
 
 
 def test_the_page_may_run_its_script_and_reach_no_address(saved: Reader):

@@ -180,23 +180,28 @@ class Rates(NamedTuple):
     @classmethod
     def of(cls, context: Context) -> Rates:
         """The rates of all diagnosed ranks."""
-        found = roofline(context.job, context.ranks, steps=context.steps.marked)
-        table = over_ranks(found.operators)
-        is_known = table["percent_of_peak"] > 0
-        products = table[is_known & table["operator"].isin(PRODUCTS)]
-        is_known &= table["bound"] == "compute"
-        attention = table[is_known & table["operator"].isin(ATTENTION)]
-        columns = ["operator", "gpu_ns"]
-        every = pd.concat([table[columns], found.uncounted[columns]])  # shapes known or not
-        moving = every[every["operator"].isin(MOVING)].groupby("operator", as_index=False).sum()
-        moving = largest_first(moving, "gpu_ns")
-        in_graphs = found.uncounted[found.uncounted["reason"] == REASONS[IN_GRAPHS]]
-        kernel_ns = float(found.devices["kernel_ns"].sum())
-        return cls(products, attention, moving, kernel_ns, float(in_graphs["gpu_ns"].sum()))
+        return _rates(context.job, context.ranks, context.steps.marked)
 
     def share(self, gpu_ns: float) -> float:
         """A time in percent of that of all kernels."""
         return 100 * gpu_ns / self.kernel_ns if self.kernel_ns else 0.0
+
+
+@asked_once
+def _rates(job: Job, ranks: tuple[int, ...], steps: tuple[int, ...]) -> Rates:
+    found = roofline(job, ranks, steps=steps)
+    table = over_ranks(found.operators)
+    is_known = table["percent_of_peak"] > 0
+    products = table[is_known & table["operator"].isin(PRODUCTS)]
+    is_known &= table["bound"] == "compute"
+    attention = table[is_known & table["operator"].isin(ATTENTION)]
+    columns = ["operator", "gpu_ns"]
+    every = pd.concat([table[columns], found.uncounted[columns]])  # shapes known or not
+    moving = every[every["operator"].isin(MOVING)].groupby("operator", as_index=False).sum()
+    moving = largest_first(moving, "gpu_ns")
+    in_graphs = found.uncounted[found.uncounted["reason"] == REASONS[IN_GRAPHS]]
+    kernel_ns = float(found.devices["kernel_ns"].sum())
+    return Rates(products, attention, moving, kernel_ns, float(in_graphs["gpu_ns"].sum()))
 
 
 @dataclass(frozen=True, eq=False)

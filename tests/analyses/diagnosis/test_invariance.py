@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import cache
 
 import pytest
 
@@ -114,31 +115,35 @@ def said(made):
     return [(each.cause, each.ranks) for each in made]
 
 
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    """The diagnosis of a job as it is."""
+
+    @cache
+    def of(cause):
+        return diagnosed(write_training(tmp_path_factory.mktemp(cause), RANKS, JOBS[cause]))
+
+    return of
+
+
 @pytest.mark.parametrize("cause", JOBS)
-def test_each_job_has_its_cause_first(tmp_path, cause):
-    assert said(diagnosed(write_training(tmp_path, RANKS, JOBS[cause])))[0][0] == cause
+def test_each_job_has_its_cause_first(usual, cause):
+    assert said(usual(cause))[0][0] == cause
 
 
 @pytest.mark.parametrize("cause", ["slow_gpu", "workload_imbalance", "expert_imbalance"])
-def test_other_numbers_of_the_ranks_give_the_same_with_these_numbers(tmp_path, cause):
+def test_other_numbers_of_the_ranks_give_the_same_with_these_numbers(usual, tmp_path, cause):
     new = (3, 0, 7, 1, 6, 2, 4, 5)
-    (tmp_path / "old").mkdir()
-    (tmp_path / "new").mkdir()
-    before = diagnosed(write_training(tmp_path / "old", RANKS, JOBS[cause]))
-    after = diagnosed(write_training(tmp_path / "new", RANKS, renumbered(JOBS[cause], new)))
-
-    expected = [(name, tuple(sorted(new[rank] for rank in ranks))) for name, ranks in said(before)]
-    assert said(after) == expected
+    before = said(usual(cause))
+    after = diagnosed(write_training(tmp_path, RANKS, renumbered(JOBS[cause], new)))
+    assert said(after) == [(name, tuple(sorted(new[rank] for rank in of))) for name, of in before]
 
 
 @pytest.mark.parametrize("cause", JOBS)
-def test_clocks_that_are_seconds_apart_change_nothing(tmp_path, cause):
-    (tmp_path / "together").mkdir()
-    (tmp_path / "apart").mkdir()
+def test_clocks_that_are_seconds_apart_change_nothing(usual, tmp_path, cause):
     shifts = {rank: (rank * 1_700_000 + 50) % 9_000_000 * US for rank in EVERYBODY}
-    one = diagnosed(write_training(tmp_path / "together", RANKS, JOBS[cause]))
-    other = diagnosed(write_training(tmp_path / "apart", RANKS, JOBS[cause], shifts_ns=shifts))
-
+    one = usual(cause)
+    other = diagnosed(write_training(tmp_path, RANKS, JOBS[cause], shifts_ns=shifts))
     assert said(other) == said(one)
     assert [each.percent for each in other] == pytest.approx(
         [each.percent for each in one], rel=0.01
@@ -147,12 +152,9 @@ def test_clocks_that_are_seconds_apart_change_nothing(tmp_path, cause):
 
 @pytest.mark.parametrize("name", [lambda _item: "g", lambda item: f"{item.group}{item.ranks}"])
 @pytest.mark.parametrize("cause", ["slow_link", "stage_imbalance", "expert_imbalance"])
-def test_names_of_sibling_groups_change_nothing(tmp_path, cause, name):
-    (tmp_path / "one").mkdir()
-    (tmp_path / "other").mkdir()
-    one = diagnosed(write_training(tmp_path / "one", RANKS, JOBS[cause]))
-    other = diagnosed(write_training(tmp_path / "other", RANKS, named(JOBS[cause], name)))
-    assert said(other) == said(one)
+def test_names_of_sibling_groups_change_nothing(usual, tmp_path, cause, name):
+    other = diagnosed(write_training(tmp_path, RANKS, named(JOBS[cause], name)))
+    assert said(other) == said(usual(cause))
 
 
 def test_a_rank_beside_itself_is_no_straggler(tmp_path):

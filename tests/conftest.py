@@ -15,6 +15,8 @@ from hypothesis import settings
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache.files import VARIABLE
 from hta_widgets.trace.job import Job
+from hta_widgets.trace.loaders.kineto.load import load_kineto
+from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.source import RankSource
 from tests.cause_pages import LAYOUTS
@@ -61,6 +63,19 @@ def kineto_jobs(real_traces: Path) -> dict[str, Path]:
     """Folder of each real job of the PyTorch profiler, by name."""
     folders = [path for each in KINETO_FOLDERS for path in sorted((real_traces / each).iterdir())]
     return {path.name: path for path in folders}
+
+
+@pytest.fixture(scope="session")
+def real_kernels(kineto_jobs: dict[str, Path]) -> dict[str, list[str]]:
+    """Names of the kernels of each real job: loading all of them takes seconds."""
+    found = {}
+    for name, folder in kineto_jobs.items():
+        names: set[str] = set()
+        for file in folder.glob("*.json.gz"):
+            events = load_kineto(file, rank=0).events
+            names |= {*events.names_at(events.rows_of(Kind.KERNEL))}
+        found[name] = sorted(names)
+    return found
 
 
 @pytest.fixture(scope="session")

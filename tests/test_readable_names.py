@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from itertools import chain, combinations
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets import open_trace
-from hta_widgets.analyses.kernel_breakdown import kernel_breakdown
 from hta_widgets.names.readable import distinct_labels, readable_name
 
 ADD = (
@@ -132,20 +129,10 @@ def test_a_name_without_a_label_is_told_apart_from_all_that_it_is_among():
     assert alone == distinct_labels(names)[0] != distinct_labels(names[:1])[0]
 
 
-@pytest.fixture(scope="module")
-def kernels_of_jobs(kineto_jobs: dict[str, Path]) -> list[list[str]]:
-    """The kernels of each real job."""
-    tables = (
-        kernel_breakdown(open_trace(folder, progress=False)).every_kernel
-        for folder in kineto_jobs.values()
-    )
-    return [sorted(set(table["name"])) for table in tables]
-
-
 @pytest.mark.parametrize("width", [24, 48])
-def test_kernels_of_every_real_trace_stay_different(kernels_of_jobs: list[list[str]], width: int):
+def test_kernels_of_every_real_trace_stay_different(real_kernels: dict[str, list[str]], width: int):
     known = every = 0
-    for names in kernels_of_jobs:
+    for names in real_kernels.values():
         labels = distinct_labels(names, width)
         assert len(set(labels)) == len(names)
         assert all(len(label) <= width for label in labels)
@@ -154,9 +141,9 @@ def test_kernels_of_every_real_trace_stay_different(kernels_of_jobs: list[list[s
     assert known > every / 2
 
 
-def test_a_type_of_a_label_is_in_the_name(kernels_of_jobs: list[list[str]]):
+def test_a_type_of_a_label_is_in_the_name(real_kernels: dict[str, list[str]]):
     spelt = {"bf16": "bf16|bfloat16|b_?b?s|nvjet_t", "fp64": "double|dgemm|f64", "fp8": "8"}
-    for name in chain.from_iterable(kernels_of_jobs):
+    for name in chain.from_iterable(real_kernels.values()):
         for kind, pattern in spelt.items():
             if kind in readable_name(name).split():
                 assert re.search(pattern, name, re.IGNORECASE), (name, kind)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 
-import pytest
-
-from hta_widgets import open_trace
 from hta_widgets.analyses import compare, kernel_breakdown, kernel_sequences
 from hta_widgets.figures import compare as compare_figures
 from hta_widgets.figures import kernel_breakdown as kernel_figures
 from hta_widgets.figures.kernel_sequences import kernel_sequences as draw_sequences
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels import TimelinePanel
-from hta_widgets.trace.model.events import GPU_WORK
 from hta_widgets.trace_analysis import _kernel_figures
 from tests.analyses.diagnosis.test_largest_kernels import said
 from tests.analyses.generated_jobs import open_job
@@ -25,21 +22,6 @@ ALIKE = [
     for tile in ("128x64", "128x128", "64x128")
 ]
 """They begin and end alike, as those of one library do."""
-
-
-@pytest.fixture(scope="module")
-def every_name(kineto_jobs) -> list[str]:
-    """Kernels, copies and memsets of all real traces."""
-    names = set()
-    files = (file for folder in kineto_jobs.values() for file in folder.glob("*.json*"))
-    for file in files:
-        if file.stem == "execution_details":  # of a serving engine, beside its traces
-            continue
-        job = open_trace(file, progress=False)
-        events = job.rank(job.ranks[0]).trace.events
-        names |= {*events.names_at(events.rows_of(*GPU_WORK))}
-    assert len(names) > 500
-    return sorted(names)
 
 
 def launched(names, *, takes=9.0):
@@ -80,7 +62,7 @@ def check_charts(folder, names):
     drawings = [kernel_figures.top_kernels(result), kernel_figures.top_kernels_of_rank(result, 0)]
     found = kernel_sequences(job, 0, operator_name="op", min_pattern_len=3)
     drawings.append(draw_sequences(found, top_k=1000))
-    other = job_of(folder / "other", launched(names, takes=20), launched(names[::-1]))
+    other = job_of(folder / "other", launched(names, takes=20))
     drawings.append(compare_figures.kernel_changes(compare(job, other), num_kernels=1000))
     counts = []
     for drawing in drawings:
@@ -107,8 +89,10 @@ def test_labels_of_kernels_that_begin_and_end_alike(tmp_path):
     check_charts(tmp_path, ALIKE)
 
 
-def test_labels_of_all_real_kernels(tmp_path, every_name):
-    check_charts(tmp_path, every_name)
+def test_labels_of_all_real_kernels(tmp_path, real_kernels):
+    names = sorted({*chain.from_iterable(real_kernels.values())})
+    assert len(names) > 500
+    check_charts(tmp_path, names)
 
 
 def test_a_diagnosis_names_different_kernels(tmp_path):

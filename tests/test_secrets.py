@@ -64,6 +64,7 @@ def test_not_in_the_cache_a_log_or_a_panel(export, cached, caplog):
     assert b"gemm" in kept
 
 
+@pytest.mark.parametrize("export", ["sqlite"], indirect=True)  # starting a kernel takes long
 def test_not_in_a_saved_notebook(export, tmp_path):
     cells = [
         f"from hta_widgets import Dashboard, open_trace\njob = open_trace({str(export)!r})",

@@ -29,6 +29,7 @@ from hta_widgets.sample import write_sample
 from tests.analyses.diagnosis.scripts import Host
 from tests.analyses.test_timeline import assert_adds_up_to_the_budget
 from tests.conftest import KINETO_FOLDERS, REAL_TRACES
+from tests.diagnosis.replay.test_critical_path import check_recorded
 from tests.explained.findings import OF_DIAGNOSIS, explain_verdict
 from tests.explained.forms import checked
 from tests.explained.panels import explain
@@ -263,6 +264,11 @@ def test_the_steps_of_all_analyses_are_the_same(board):
 def test_the_lanes_of_the_timeline_add_up_to_the_budget(board):
     if has_work(board):
         assert assert_adds_up_to_the_budget(board.job) > 0
+
+
+def test_the_critical_path_adds_up(board):
+    if board.job.has_gpu_work():
+        check_recorded(board.job)
 
 
 def test_a_finding_has_one_price(board):

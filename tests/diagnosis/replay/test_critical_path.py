@@ -344,20 +344,17 @@ def test_clocks_and_numbers_of_ranks_change_no_path(cause: str, tmp_path: Path) 
     assert [*found[2].pieces["rank"]] == [last - rank for rank in same.pieces["rank"]]
 
 
-def test_real_traces(kineto_jobs: dict[str, Path]) -> None:
-    for name, folder in kineto_jobs.items():
-        job = open_trace(folder, progress=False)
-        if not job.has_gpu_work():
-            continue
-        whole = replay(job)
-        path = whole.critical_path()
-        check_sums(path)
-        if whole.is_sound:
-            check_slack(path)
-        assert path.by_operator(job)["ns"].sum() == path.length_ns, name
-        if (whole.job.weights.gap[~whole.network.opens_stream] >= 0).all():
-            most_ns = path.by_kernel["ns"] + len(path.parts.of)
-            assert (path.by_kernel["together_ns"].fillna(0) <= most_ns).all(), name
+def check_recorded(job: Job) -> None:
+    """Check the path of a recording; `tests.test_sentences` does so for all real traces."""
+    whole = replay(job)
+    path = whole.critical_path()
+    check_sums(path)
+    if whole.is_sound:
+        check_slack(path)
+    assert path.by_operator(job)["ns"].sum() == path.length_ns
+    if (whole.job.weights.gap[~whole.network.opens_stream] >= 0).all():
+        most_ns = path.by_kernel["ns"] + len(path.parts.of)
+        assert (path.by_kernel["together_ns"].fillna(0) <= most_ns).all()
 
 
 def test_times_of_classes_ranks_and_steps_are_those_of_the_pieces(simulated: Job) -> None:

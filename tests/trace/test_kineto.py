@@ -229,7 +229,7 @@ def test_every_real_trace_has_all_its_events_to_the_ns(kineto_jobs):
 
 
 def _ns(microseconds) -> int:
-    return int((Decimal(microseconds) * 1000).to_integral_value())
+    return round(Decimal(microseconds) * 1000)
 
 
 def test_bare_array(tmp_path):

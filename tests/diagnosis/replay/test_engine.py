@@ -13,7 +13,7 @@ from tests.diagnosis.replay.brute_force import Node, earliest, graph
 from tests.diagnosis.replay.brute_force import Weights as PlainWeights
 from tests.diagnosis.replay.random_jobs import open_random
 
-SEEDS = [seed for seed in range(190) if seed % 6 != 5]  # these have ties, which may fall either way
+SEEDS = [seed for seed in range(96) if seed % 6 != 5]  # these have ties, which may fall either way
 SEEDS_EACH = 16
 EXACT_NS = 1e-3
 

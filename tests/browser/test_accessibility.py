@@ -33,13 +33,12 @@ broken
 THEMES = ["Light", "Dark"]
 
 
-def test_axe(lab: Lab, tmp_path):
+def test_axe(lab: Lab, job4: str):
     assert AXE.is_file(), "axe-core is missing: run `npm ci` in js/"
-    write_sample(tmp_path, ranks=2, progress=False)
     page = lab.open(
         [
             "from hta_widgets.panels import *",
-            f"panel = KernelBreakdownPanel({str(tmp_path)!r})\npanel",
+            f"panel = KernelBreakdownPanel({job4!r})\npanel",
             "panel.selection.kernel = panel.result.kernels['name'][0]\nOverlapPanel(panel.job)",
             BROKEN,
             "DiagnosisPanel(panel.job)",
@@ -62,12 +61,11 @@ def check_in_both_themes(page: LabPage, name: str) -> None:
             assert page.page.evaluate(RUN_AXE) == []
 
 
-def test_axe_with_popovers_open(lab: Lab, tmp_path):
-    write_sample(tmp_path, ranks=2, progress=False)
+def test_axe_with_popovers_open(lab: Lab, job4: str):
     page = lab.open(
         [
             "from hta_widgets.panels import *",
-            f"panel = KernelSequencesPanel({str(tmp_path)!r})\npanel",
+            f"panel = KernelSequencesPanel({job4!r})\npanel",
             "QueueLengthPanel(panel.job, window_us=[20_000, 40_000])",
         ],
         width=900,

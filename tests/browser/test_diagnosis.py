@@ -130,12 +130,3 @@ def test_nothing_sticks_out_at_any_width(lab: Lab, job8: str):
                 if box := each.bounding_box():
                     assert box["x"] + box["width"] <= right["x"] + right["width"] + 1, (part, width)
                     assert box["x"] >= right["x"] - 1, (part, width)
-
-
-def test_a_finding_survives_a_saved_page(lab: Lab, job8: str):
-    page = lab.open(cells(job8, "panel = DiagnosisPanel(job)\npanel"), alone=True)
-    wait_for_charts(page)
-    sentence = page.python("panel.result.finding")
-    page.reload()
-    expect(page.panel().locator(".hta-findings")).to_contain_text(sentence)
-    expect(page.panel().locator(".hta-advice").first).to_be_visible()

@@ -22,8 +22,8 @@ def wait_for_charts(page: LabPage, panels: int = 1) -> None:
         expect(page.panel(number).locator(".js-plotly-plot .main-svg").first).to_be_visible()
 
 
-def kernel_panel(lab: Lab, folder: str, *, alone: bool = False) -> LabPage:
-    page = lab.open(cells(folder, "panel = KernelBreakdownPanel(job)\npanel"), alone=alone)
+def kernel_panel(lab: Lab, folder: str) -> LabPage:
+    page = lab.open(cells(folder, "panel = KernelBreakdownPanel(job)\npanel"))
     wait_for_charts(page)
     return page
 
@@ -199,18 +199,16 @@ def test_the_theme_is_followed(lab: Lab, job8: str):
         page.wait_until(lambda: lightness() > 180)
 
 
-def test_a_restarted_kernel_is_said(lab: Lab, job8: str):
-    page = lab.open(cells(job8, "TemporalBreakdownPanel(job)"), alone=True)
-    wait_for_charts(page)
-    page.page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
-    expect(page.panel().get_by_role("status")).to_contain_text("kernel has stopped")
-
-
 def test_a_reloaded_page_shows_the_panels_again(lab: Lab, job8: str):
-    page = kernel_panel(lab, job8, alone=True)
+    shown = ("panel = KernelBreakdownPanel(job)\npanel", "verdict = DiagnosisPanel(job)\nverdict")
+    page = lab.open(cells(job8, *shown), alone=True)
+    wait_for_charts(page, 2)
     page.execute("panel.num_kernels = 4")
     page.reload()
-    wait_for_charts(page)
+    wait_for_charts(page, 2)
+    sentence = page.python("verdict.result.finding")
+    expect(page.panel(1).locator(".hta-findings")).to_contain_text(sentence)
+    expect(page.panel(1).locator(".hta-advice").first).to_be_visible()
     expect(page.panel().get_by_role("spinbutton", name="Top kernels")).to_have_value("4")
     page.panel().get_by_role("spinbutton", name="Top kernels").fill("6")
     page.panel().get_by_role("spinbutton", name="Top kernels").press("Enter")

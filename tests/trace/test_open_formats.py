@@ -165,6 +165,7 @@ def test_a_mapping_takes_one_rank_each(tmp_path):
 
 def test_a_folder_of_folders_names_them(tmp_path):
     (tmp_path / "runs" / "first").mkdir(parents=True)
+    (tmp_path / "runs" / ".ipynb_checkpoints").mkdir()
     with pytest.raises(TraceNotFoundError, match=r"folders \(first\) contain traces, give one"):
         open_trace(tmp_path / "runs")
 

@@ -148,7 +148,7 @@ def _describe_contents(entries: Sequence[Path]) -> str:
     archives = [entry for entry in entries if entry.name.endswith(ARCHIVES)]
     if archives:
         return f"{_list_names(archives)} must be unpacked first"
-    folders = [entry for entry in entries if entry.is_dir()]
+    folders = [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     if folders:
         return f"if its folders ({_list_names(folders)}) contain traces, give one of them"
     json_files = [entry for entry in entries if entry.name.endswith(KINETO.suffixes)]

@@ -119,9 +119,9 @@ class LaunchFacts(Result):
         ``block`` (sizes such as ``128×2×1`` with the most time among launches that record them,
         empty if none does).
 
-        Over the launches of the row, the median (that half of their time reaches: of 1,350 launches
-        of one addition, most are of a single block and take no time), and as ``…_min`` and
-        ``…_max`` the minimum and maximum, of: ``blocks`` (of the grid), ``threads`` (of a block),
+        The median over the time of the row's launches (those with less take up to half of it: of
+        2,575 additions, most have a single block and take no time), and as ``…_min`` and ``…_max``
+        the minimum and maximum, of: ``blocks`` (of the grid), ``threads`` (of a block),
         ``registers`` (of a thread), ``shared_bytes`` (of a block): int64, -1 where not recorded;
         ``occupancy_percent`` (running threads, of the most that multiprocessors hold),
         ``blocks_per_sm`` (blocks of the grid ÷ multiprocessors), ``waves`` (blocks of the grid ÷

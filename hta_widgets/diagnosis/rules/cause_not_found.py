@@ -43,8 +43,6 @@ from hta_widgets.diagnosis.rules.exposed_communication import exposed_communicat
 from hta_widgets.diagnosis.rules.host_evidence import (
     Within,
     idle_ns_unexplained,
-    idle_share_in,
-    innermost_within,
     largest_known,
     of_idle,
     part_outside_calls,
@@ -355,7 +353,6 @@ def idle_without_cause(context: Context) -> Finding | None:
     told, evidence, lacks = _touched(context)
     if not told:
         told, evidence, lacks = _compiling(context)
-    copying = "" if told else _while_copying(context)
     name, share = largest_known(context, context.ranks)
     part = f"{percent(100 * share)} of {of_idle(context)}"
     unknown = f"no recorded call takes most of it; the largest share is in {named(name)} ({part})"
@@ -371,39 +368,16 @@ def idle_without_cause(context: Context) -> Finding | None:
         ns=context.steps["idle"] - _unseen(context) - context.steps["within_graphs"],
         edits=(HostSpeed(np.inf), WithoutHostWork(HOST_WORK), WithoutWaits(tuple(Wait))),
         words="is idle",
-        unknown=told or copying or unknown,
+        unknown=told or unknown,
         panel="idle_owners",
         proof=LateHost(tuple(kind for cause in context.found for kind in EXPLAINED.get(cause, ()))),
         others=(warm_up,),
-        is_of_host=not (told or copying),
+        is_of_host=not told,
         told=told,
         lacks=(*lacks, Condition.NOT_RECORDED),
         evidence=evidence,
     )
-    if copying:
-        if _is_much(context, loss):
-            _notice(context, loss, _left(context, loss, has_lower=False))
-        return None
     return _reported(context, loss)
-
-
-def _while_copying(context: Context) -> str:
-    """Say in which call of `slow_host_copies` most of the idle time is; empty if in none.
-
-    Beside a finding on copies of pageable memory, 235 of 995 µs were another one: "cause not found:
-    for 0.548 % of the idle time, the host is in no CUDA call".
-    """
-    if slow_host_copies not in context.found or _records_code(context):
-        return ""
-    copies = [host.copies.inside for host in context.hosts(context.ranks).values()]
-    within = innermost_within(context, [part for part in copies if part.whole_ns])
-    if within is None or "Memcpy" not in within.name:  # but a range around everything
-        return ""
-    share = idle_share_in(context, context.ranks, within.name)
-    if 100 * share < context.limits.owner_percent:
-        return ""
-    part = f"{percent(100 * share)} of {of_idle(context)}"
-    return f"for {part}, the host is in {named(within.name)}, which copies"
 
 
 def _compiling(context: Context) -> tuple[str, dict[str, Evidence], tuple[Condition, ...]]:

@@ -279,12 +279,6 @@ def idle_ns_unexplained(context: Context, ranks: Sequence[int]) -> int:
     return sum(part.whole_ns for part in _unexplained(context, ranks))
 
 
-def idle_share_in(context: Context, ranks: Sequence[int], name: str) -> float:
-    """Fraction of that idle time inside calls of a name."""
-    inside_ns = sum(part.ns_of.get(name, 0) for part in _unexplained(context, ranks))
-    return inside_ns / max(idle_ns_unexplained(context, ranks), 1)
-
-
 def part_outside_calls(context: Context, ranks: Sequence[int], *, of_all: bool = False) -> float:
     """Fraction of that idle time in which the host is in no CUDA or operating system call.
 

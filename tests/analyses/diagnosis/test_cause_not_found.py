@@ -762,8 +762,8 @@ def test_idle_time_in_the_call_that_copies_is_no_other_cause(tmp_path):
     made = copies_and_waits(tmp_path, 0.9)
     assert [each.cause for each in made] == ["slow_host_copies"]
     assert (
-        "the GPU is idle; for 82.3 % of the idle time, the host is in cudaMemcpyAsync, which "
-        "copies: at most 600 µs to gain beyond the findings"
+        "the GPU is idle; for 83.2 % of the idle time, the host is in CUDA calls: at most 600 µs "
+        "to gain beyond the findings"
     ) in " ".join(made.notices)
 
 

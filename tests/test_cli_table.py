@@ -56,6 +56,7 @@ def test_what_is_not_recorded_is_empty_and_names_are_printable(tmp_path: Path, c
         (("overlap", "--table", "x"), "overlap has no table 'x'; it has ranks"),
         (("overlap", "--columns", "rank,x"), "table ranks has no column 'x'; it has rank, "),
         (("overlap", "--ranks", "9"), "rank 9"),
+        (("overlap", "--rows", "-1"), "--rows must be at least 1, got -1"),
         (("server_steps", "--rows", "3", "--cycle", "5"), "cycle 5"),
     ],
 )

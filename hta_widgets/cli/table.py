@@ -103,6 +103,9 @@ def _chosen(
 def print_table(options: Namespace) -> None:
     """Print a table on the standard output, and what the analysis says on the standard error."""
     analysis_called(options.analysis)  # before the traces are read
+    if options.rows is not None and options.rows < 1:
+        msg = f"--rows must be at least 1, got {options.rows}; without it, all rows are printed"
+        raise ParameterError(msg)
     job = open_given(options.traces, cycle=options.cycle, captures=options.captures)
     asked = ask_table(
         job,

@@ -214,12 +214,12 @@ def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
     late = gaps.segments.take(np.flatnonzero(np.isin(gaps.kind, [GAP[name] for name in LATE])))
     launch = work.launch[kernels]
     calls = distinct(launch[launch >= 0])
-    launching = Intervals.union(events.start_ns[calls], events.ends_of(calls))
+    in_calls = Intervals.union(events.start_ns[calls], events.ends_of(calls))
     waiting = Intervals.union(late.start_ns, late.end_ns)
     return Launching(
         median_kernel_ns=_median(work.duration_ns[kernels]),
         median_launch_ns=_median(events.duration_ns[calls]),
-        late_in_calls=time_of_both(waiting, launching) / max(waiting.length, 1),
+        late_in_calls=time_of_both(waiting, in_calls) / max(waiting.length, 1),
         region=_region(rank, work, kernels, late),
         late=_fewest(late),
     )

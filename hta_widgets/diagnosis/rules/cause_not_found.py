@@ -505,7 +505,7 @@ def _left(context: Context, loss: _Loss, *, has_lower: bool) -> Price:
     # 24.9 ms were to gain in 17.7 ms that findings left; others may wait for the longest loss
     whole_ns = max(float(loss.ns.max(axis=0).mean()) - loss.explained_ns(context), 0.0)
     if loss.cause is exposed_communication:
-        whole_ns = max(whole_ns - _waiting_for_late_ranks_ns(context), 0.0)
+        whole_ns = max(whole_ns - _waiting_for_late_ranks_ns(context, loss), 0.0)
     if not whole_ns or not context.replay.is_sound:
         return Price.counted(whole_ns, "at most")
     left = context.price(loss.ns, *loss.edits, bound="at most", after=after, has_lower=has_lower)
@@ -518,16 +518,17 @@ def _left(context: Context, loss: _Loss, *, has_lower: bool) -> Price:
     return left
 
 
-def _waiting_for_late_ranks_ns(context: Context) -> float:
+def _waiting_for_late_ranks_ns(context: Context, loss: _Loss) -> float:
     """Time already found to be waiting for a rank, in kernels that are not matched with its own.
 
     Then that rank costs between nothing and all of its lateness; as communication of the others,
-    the same time would be found again.
+    the same time would be found again. What explains the loss is taken out of it as a whole.
     """
+    explained = loss.explained_by(context)
     found = (
         each
         for cause, each in context.found.items()
-        if cause.makes_others_wait and {*each.ranks} < {*context.ranks}
+        if cause.makes_others_wait and {*each.ranks} < {*context.ranks} and each not in explained
     )
     return sum(each.recoverable_ms - each.lower_ms for each in found) * NS_PER_MS
 

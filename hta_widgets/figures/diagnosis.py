@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from hta_widgets.analyses.budget.classes import BudgetClass
+from hta_widgets.analyses.budget.classes import BUDGET, BudgetClass
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.arrays import Float64Array
-from hta_widgets.diagnosis.budget_table import class_of, named_classes
+from hta_widgets.diagnosis.budget_table import class_of
 from hta_widgets.diagnosis.own_time import OwnTime
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting, trace
 from hta_widgets.figures.base.style import (
@@ -71,18 +71,16 @@ def step_budget(
     table: pd.DataFrame,
     *,
     whose: str = "all ranks",
-    causes: Iterable[str] = (),
-    lost_most: bool = False,
+    classes: Sequence[BudgetClass] = BUDGET,
 ) -> Drawing:
     """Draw the mean of some rows of a `budget` as one bar that is its own legend.
 
-    `whose` says in words whose steps these are; the others are those of `named_classes`.
+    `whose` says in words whose steps these are; `classes` are those of `named_classes`.
     """
     whole_ns = float(table["period_ns"].mean())
     unit = time_unit(whole_ns)
     has_steps = bool((table["step"] >= 0).any())
     noun = "mean step" if has_steps else "mean GPU span"
-    classes = named_classes(causes, lost_most=lost_most)
     parts = [(each, float(table[f"{each.name}_ns"].mean())) for each in classes]
     bars = [_part(each, ns, whole_ns, noun) for each, ns in parts if ns > 0]
     title = f"{duration(whole_ns)} in the {noun} of {whose}"

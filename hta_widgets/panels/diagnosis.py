@@ -7,7 +7,7 @@ import pandas as pd
 from hta_widgets.analyses.budget.classes import COLUMN_LABELS
 from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.diagnosis import Diagnosis, diagnosis, diagnosis_of_phase
-from hta_widgets.diagnosis.budget_table import budget
+from hta_widgets.diagnosis.budget_table import budget, named_classes
 from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.diagnosis import budget_title, own_time_cells, step_budget
@@ -50,8 +50,7 @@ class DiagnosisPanel(Panel[Diagnosis]):
         drawn = step_budget(
             chosen,
             whose=self._in_words(chosen),
-            causes=[each.cause for each in result],
-            lost_most=result.health.lost_most,
+            classes=named_classes(result.steps, lost_most=result.health.lost_most),
         )
         figures = {budget_title(chosen): drawn}
         own = own_time(result.steps)

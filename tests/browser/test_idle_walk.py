@@ -44,7 +44,7 @@ def walk(lab: Lab, source: str, part: str, line: str, idle_ms: float) -> None:
     ("job", "part", "line", "idle_ms"),
     [
         (
-            *("b200_eager", "CPU-bound: launch and initialising"),
+            *("b200_eager", "CPU-bound: launch"),
             *("vllm/model_executor/parameter.py(122): __torch_function__", 10.6),
         ),
         pytest.param(

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from hta_widgets.diagnosis import BUDGET, CAUSES
+from hta_widgets.diagnosis.budget_table import named_classes
 from hta_widgets.diagnosis.own_time import own_time
 from hta_widgets.errors import ParameterError
 from hta_widgets.figures.base.style import CLASS_COLORS
@@ -72,17 +73,25 @@ class TestBudget:
         assert drawn.layout["meta"]["legend"] == []
 
     @pytest.mark.parametrize(
-        ("causes", "host"),
+        ("parts_ms", "host"),
         [
-            ([], "launch"),
-            (["input_starvation", "warm_up"], "initialising"),
-            (["launch_bound", "slow_shape", "host_pause"], "launch and stalls"),
-            (["warm_up", "launch_bound", "host_pause"], "initialising and launch"),
-            (["blocking_sync", "host_pause"], "stalls"),
+            ({}, "launch"),
+            ({"init": 3}, "initialising"),
+            ({"op": 2, "pause": 1}, "launch and stalls"),
+            ({"op": 1, "init": 1.2, "pause": 0.8}, "initialising and launch"),
+            ({"op": 2.42, "alloc": 0.58}, "launch"),
+            ({"op": 2.38, "alloc": 0.62}, "launch and allocation"),
+            ({"step": 3}, "between steps"),
         ],
     )
-    def test_late_launches_go_by_their_main_causes(self, causes: list[str], host: str):
-        drawn = step_budget(spent(compute=1, late_launching=3), causes=causes)
+    def test_late_launches_say_what_the_host_does_for_a_fifth_of_them(
+        self, parts_ms: dict[str, float], host: str
+    ):
+        (late,) = (each for each in BUDGET if each.name == "late_launching")
+        of_steps = {f"gap_{name}_ns": [int(ms * MS)] for name, ms in parts_ms.items()}
+        steps = pd.DataFrame({key: [0] for key in late.columns} | of_steps)
+        classes = named_classes(steps)
+        drawn = step_budget(spent(compute=1, late_launching=3), classes=classes)
         assert [bar["name"] for bar in drawn.data] == ["compute 1 ms", f"CPU-bound: {host} 3 ms"]
 
     def test_the_mean_of_several_steps(self):

@@ -20,7 +20,7 @@ from hta_widgets.analyses.time.calls import captured_operators
 from hta_widgets.analyses.time.rows import Row, records
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.diagnosis import CpuOwner, CpuWork, Diagnosis, diagnosis
-from hta_widgets.diagnosis.budget_table import budget
+from hta_widgets.diagnosis.budget_table import budget, named_classes
 from hta_widgets.diagnosis.cpu_work import COLLECTIVES, OPERATORS, RANGES
 from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU
 from hta_widgets.diagnosis.gpu_bound import labels_in_job
@@ -471,8 +471,8 @@ def _first_screen(job: Job) -> FirstScreen:
     found = job.remember(diagnosis)
     table, pictures = budget(found.steps), {}
     if not table.empty:
-        lost_most = found.health.lost_most
-        bar = step_budget(table, causes=[each.cause for each in found], lost_most=lost_most)
+        classes = named_classes(found.steps, lost_most=found.health.lost_most)
+        bar = step_budget(table, classes=classes)
         pictures[budget_title(table)] = svg(bar, points=SUMMARY_BYTES)
     return FirstScreen(
         bands=bands_of(found, _Nothing()),

@@ -83,7 +83,7 @@ def budget_band(
 
 
 def _classes(found: Diagnosis) -> list[BudgetClass]:
-    return named_classes([each.cause for each in found], lost_most=found.health.lost_most)
+    return named_classes(found.steps, lost_most=found.health.lost_most)
 
 
 def _outside(found: Diagnosis, everything: pd.DataFrame, selection: Selection) -> BudgetBand:

@@ -187,7 +187,7 @@ def _most(table: pd.DataFrame) -> str:
 
 def _label(column: str, result: Diagnosis) -> str:
     """Name of a class in a sentence, as in the bar of the budget."""
-    classes = named_classes((), lost_most=result.health.lost_most)
+    classes = named_classes(result.steps, lost_most=result.health.lost_most)
     return next(each.short for each in classes if f"{each.name}_ms" == column)
 
 

@@ -387,7 +387,8 @@ class Context:
         """
         recoverable_ns = price.ns if price.ns >= 1 else 0.0
         known = self.conditions(ranks) | {*conditions}
-        detail = detail if not self.health.doubts else UNSOUND
+        percent_of_step = self._percent(recoverable_ns)
+        detail = detail if not self.health.doubts_of(percent_of_step) else UNSOUND
         parts = Words(in_words_of(words, known), in_words_of(detail, known))
         every = self.all_steps
         seen: What | Removed = seen_in or what_of_class(cause.seen_in)
@@ -406,7 +407,7 @@ class Context:
             lower_ms=min(price.lower_ns, recoverable_ns) / NS_PER_MS,
             less_by=price.less_by if price.lower_ns < NEARLY * recoverable_ns else "",
             bound=price.bound,
-            percent=self._percent(recoverable_ns),
+            percent=percent_of_step,
             advice=choose_advice(cause.advice, known),
             evidence={**(evidence or {}), **({"conditions": said} if said else {})},
             links=links,
@@ -428,7 +429,7 @@ class Context:
     def _confidence(self, cause: Cause, price: Price, known: Confidence) -> Confidence:
         """How sure a price is: inconclusive if too low for a finding, or not replayed."""
         if (
-            self.health.doubts
+            self.health.doubts_of(self._percent(price.ns))
             or self.health.lacks_waits
             or not self.replay.is_sound
             or (price.edits and not self.replay.is_explained)

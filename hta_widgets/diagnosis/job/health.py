@@ -17,7 +17,7 @@ import numpy as np
 from hta_widgets.analyses.clocks.aligned import job_clocks
 from hta_widgets.analyses.clocks.alignment import ALIGNED
 from hta_widgets.diagnosis.job.steps import Steps
-from hta_widgets.quantities import counted, duration, named_numbers
+from hta_widgets.quantities import counted, duration, named_numbers, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.health.rank_health import RankHealth
 from hta_widgets.trace.ranks.clock import origin_of
@@ -171,7 +171,10 @@ class JobHealth:
     left_out_steps: tuple[int, ...] = ()
     """Analysed steps that no rule counts, because GPU work of a rank is missing in them."""
     doubts: tuple[str, ...] = ()
-    """Why all findings are inconclusive; empty if what is wrong could be left out."""
+    """Why findings are inconclusive (see `doubts_of`); empty if what is wrong could be left out."""
+    clocks_percent: float = 0.0
+    """Largest share (%) of the recording of a rank that is wrong because the clocks of its host and
+    GPU differ; 0 if they agree."""
     do_instead: str = ""
     """What to open instead of a trace that is not what was recorded on one rank, as most was taken
     out of it, or it is of several ranks; else empty."""
@@ -195,12 +198,27 @@ class JobHealth:
         """Whether so much is missing that what looks idle was probably busy."""
         return _MOST_LOST in self.doubts or self.is_no_recording
 
+    def doubts_of(self, price_percent: float) -> tuple[str, ...]:
+        """Why a finding with a price, in percent of a step, is inconclusive; empty if it is not.
+
+        In four ranks of torchrec, kernels started up to 79 µs before their launches. That makes
+        idle times of some µs meaningless, but not the 127 ms of each step in ``cudaFree``.
+        """
+        is_certain = price_percent > self._certain_percent
+        return tuple(each for each in self.doubts if each != CLOCKS_APART or not is_certain)
+
+    @property
+    def _certain_percent(self) -> float:
+        return CERTAIN * self.clocks_percent
+
     @property
     def notices(self) -> tuple[str, ...]:
         """What this means for the diagnosis; what is wrong is among the notices of the job."""
         told = () if self.lost_most else self.doubts
-        doubts = (f"all findings are inconclusive: {doubt}" for doubt in told)
-        found = [*self.foreign.notices, *doubts]
+        found = [
+            *self.foreign.notices,
+            *(f"{self._which_findings(each)} are inconclusive: {each}" for each in told),
+        ]
         if self.left_out_steps:
             is_one = len(self.left_out_steps) == 1
             found.append(
@@ -209,6 +227,11 @@ class JobHealth:
                 f"{'it' if is_one else 'them'}: causes are looked for in the others only"
             )
         return tuple(found)
+
+    def _which_findings(self, doubt: str) -> str:
+        if doubt != CLOCKS_APART or self._certain_percent >= 100:  # noqa: PLR2004
+            return "all findings"
+        return f"findings of less than {percent(self._certain_percent)}"
 
 
 def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
@@ -234,6 +257,10 @@ def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
         foreign=foreign,
         left_out_steps=tuple(sorted(touched)),
         doubts=tuple(doubts),
+        clocks_percent=max(
+            (each.times.apart_percent for each in diagnosed if each.times.clocks_contradict),
+            default=0.0,
+        ),
         do_instead=do_instead,
         lacks_waits=any(each.waits.matter for each in diagnosed),
     )
@@ -241,6 +268,9 @@ def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
 
 CLOCKS_APART: Final = "the clocks of host and GPU differ"
 """What the GPU waited for is then unknown; how long a step takes is known from the GPU's clock."""
+
+CERTAIN: Final = 2.0
+"""How many times as much as the clocks may falsify a finding must cost to be certain."""
 
 _LOST_IN_ALL = "all steps lack GPU work that was launched in them"
 _LOST = "GPU work that was launched is not in the traces"

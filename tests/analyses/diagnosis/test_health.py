@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hta_widgets import diagnose, replay
+from hta_widgets.diagnosis.job.health import CLOCKS_APART, JobHealth
+from hta_widgets.quantities import percent
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases
@@ -167,9 +169,8 @@ def test_steps_behind_a_cut_do_not_count_in_the_mean(tmp_path, last_known, kept)
     assert tuple(diagnose(job_of_cut, steps=[4]).steps["step"]) == (4,)
 
 
-@pytest.mark.parametrize("us", [-500, 500])
-def test_nothing_is_measured_with_clocks_that_contradict(tmp_path, us):
-    """The clock of the GPU is early or late."""
+def with_gpu_clock_off(us):
+    """The job that loads data, recorded by a GPU whose clock is off."""
     one = job()
     one.events = [
         each
@@ -177,7 +178,24 @@ def test_nothing_is_measured_with_clocks_that_contradict(tmp_path, us):
         | {"name": each["name"].replace("StreamSync", "DeviceSync")}
         for each in one.events
     ]
-    made = diagnosed(tmp_path, one)
+    return one
+
+
+@pytest.mark.parametrize(("us", "confidence"), [(6, "measured"), (8, "inconclusive")])
+def test_a_finding_much_larger_than_what_clocks_falsify_is_measured(tmp_path, us, confidence):
+    made = diagnosed(tmp_path, with_gpu_clock_off(us))
+    assert made.health.doubts == (CLOCKS_APART,)
+    loading = found(made, "input_starvation")
+    assert loading.confidence == confidence
+    assert ("not sound" in loading.sentence) == (confidence == "inconclusive")
+    least = percent(2 * made.health.clocks_percent)
+    assert made.notices[0] == f"findings of less than {least} are inconclusive: {CLOCKS_APART}"
+
+
+@pytest.mark.parametrize("us", [-500, 500])
+def test_nothing_is_measured_with_clocks_that_contradict(tmp_path, us):
+    """The clock of the GPU is early or late."""
+    made = diagnosed(tmp_path, with_gpu_clock_off(us))
     assert made.health.doubts == ("the clocks of host and GPU differ",)
     assert not made.health.is_sound
     assert {each.confidence for each in made} <= {"inconclusive"}
@@ -404,7 +422,13 @@ def part_left(folder, part):
     return diagnose(filtered(folder, apart=round(1 / part))).health.is_no_recording
 
 
+def is_in_doubt(_, share):
+    """A finding that costs as many times what the clocks falsify."""
+    return bool(JobHealth(doubts=(CLOCKS_APART,), clocks_percent=1).doubts_of(share))
+
+
 test_thresholds = cases(
+    Case("health.CERTAIN", is_in_doubt, {1.9: True, 2.1: False}),
     Case("taken_out.FEWEST_CALLS", few_calls, {499: False, 500: True}),
     Case("taken_out.LEAST_LEFT", part_left, {0.0099: True, 0.0101: False}),
     Case("lost_work.MOST_LOST", lost_of_steps, {0.0095: False, 0.0105: True}),

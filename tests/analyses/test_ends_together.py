@@ -179,6 +179,22 @@ def test_waits_and_transfers_are_those_of_the_job(
     assert "cannot be divided" not in made.finding
 
 
+class Jumping(Clock):
+    """Behind for every other millisecond."""
+
+    def writes(self, time: int) -> int:
+        return time - self.offset * (time // 1_000_000 % 2)
+
+
+@pytest.mark.parametrize(("behind_us", "count"), [(20, 12), (45, 12), (400, 0)])
+def test_ends_may_be_as_far_apart_as_those_of_known_collectives(
+    tmp_path: Path, behind_us: int, count: int
+) -> None:
+    made = divided(tmp_path, exchanging(), clocks={3: Jumping(behind_us * US)})
+    is_exchange = made.matched["collective"].str.contains("SendRecv")
+    assert is_exchange.sum() == count
+
+
 @pytest.mark.parametrize(
     "options",
     [

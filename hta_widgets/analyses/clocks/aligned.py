@@ -49,6 +49,12 @@ TOGETHER_NS: Final = 30_000
 """Longest time between the first and the last end of one collective: 8 µs on eight GPUs of a node,
 27 µs on two with drifting clocks."""
 
+TIMES_APART: Final = 2
+"""How many times as far apart as most ends of known collectives the ends of one may be: clocks that
+jumped put ends of all-reduces up to 64 µs apart, and those of all-to-alls up to 86 µs."""
+
+_MOST: Final = 0.9
+
 MOST_CHANCE: Final = 1e-3
 """Highest chance that kernels which are no collective would end together as often."""
 
@@ -178,7 +184,8 @@ def job_clocks(job: Job) -> JobClocks:
         is_sound = np.array([each is None or each.state != CONTRADICTORY for each in judged])
         start_ns = used.aligned(kernels.start_ns, kernels.place)
         end_ns = used.aligned(kernels.end_ns, kernels.place)
-        matches = with_ends_together(matches, start_ns, end_ns, is_sound[components])
+        together_ns = together_within_ns(matches, end_ns)
+        matches = with_ends_together(matches, start_ns, end_ns, is_sound[components], together_ns)
     origins = [*job.reduce(origin_of, job.ranks).values()]
     has_events = np.array([each.has_events for each in origins])
     length_ns = np.array([each.length_ns for each in origins], dtype=np.int64)
@@ -320,8 +327,19 @@ class Lanes(NamedTuple):
     """Start and end of each kernel, on the common clock."""
 
 
+def together_within_ns(matches: Matches, end_ns: Times) -> int:
+    """Longest time between the ends of one collective, by those of the collectives that are known.
+
+    `end_ns` has the end of each of ``matches.kernels`` on the common clock.
+    """
+    ends = end_ns[matches.rows]
+    apart_ns = (matches.most(ends) - matches.least(ends))[matches.meets]
+    usual_ns = np.quantile(apart_ns, _MOST) if apart_ns.size else 0
+    return max(TOGETHER_NS, int(TIMES_APART * usual_ns))
+
+
 def with_ends_together(
-    matches: Matches, start_ns: Times, end_ns: Times, is_usable: Mask
+    matches: Matches, start_ns: Times, end_ns: Times, is_usable: Mask, together_ns: int
 ) -> Matches:
     """Add the collectives of sends and receives whose ranks are not recorded.
 
@@ -344,6 +362,8 @@ def with_ends_together(
         Start and end of each of ``matches.kernels``, on the common clock.
     is_usable : ndarray of bool
         Whether the clock of each rank contradicts no other.
+    together_ns : int
+        Longest time (ns) between the first and the last end of one collective.
     """
     kernels = matches.kernels
     names = [any(word in name.lower() for word in _WORDS) for name in kernels.name.values]
@@ -355,20 +375,20 @@ def with_ends_together(
         start_ns[rows],
         end_ns[rows],
     )
-    found = [rows[each] for each in ending_together(lanes)]
+    found = [rows[each] for each in ending_together(lanes, together_ns)]
     return _with(matches, found, end_ns) if found else matches
 
 
-def ending_together(lanes: Lanes) -> list[Int64Array]:
+def ending_together(lanes: Lanes, together_ns: int = TOGETHER_NS) -> list[Int64Array]:
     """Kernels that end together, one from each of at least two devices, ordered by their ends.
 
     Only kernels of streams that end together more often than by chance, and that do so, with the
     same or other streams, in nearly all of their kernels.
     """
     by_lanes: dict[tuple[int, ...], list[Int64Array]] = {}
-    for members in _candidates(lanes):
+    for members in _candidates(lanes, together_ns):
         by_lanes.setdefault(tuple(lanes.lane[members].tolist()), []).append(members)
-    chances = _chances(lanes)
+    chances = _chances(lanes, together_ns)
     kept = {
         key: own
         for key, own in by_lanes.items()
@@ -388,7 +408,7 @@ def ending_together(lanes: Lanes) -> list[Int64Array]:
     return sorted(every, key=lambda members: int(lanes.end_ns[members].max()))
 
 
-def _candidates(lanes: Lanes) -> list[Int64Array]:
+def _candidates(lanes: Lanes, together_ns: int) -> list[Int64Array]:
     """Kernels that may be one collective, by their lanes.
 
     No other kernel runs from their last start to their first end: it might be a member that ends
@@ -396,7 +416,7 @@ def _candidates(lanes: Lanes) -> list[Int64Array]:
     """
     start_ns, end_ns = lanes.start_ns, lanes.end_ns
     in_order = np.sort(end_ns)
-    begins = in_order[1:][np.diff(in_order) > TOGETHER_NS]
+    begins = in_order[1:][np.diff(in_order) > together_ns]
     found = grouped(np.searchsorted(begins, end_ns, side="right"))
     first_ns, last_ns = found.reduce(np.minimum, end_ns), found.reduce(np.maximum, start_ns)
     devices = grouped(found.of_rows, lanes.device)
@@ -405,13 +425,13 @@ def _candidates(lanes: Lanes) -> list[Int64Array]:
     running = np.searchsorted(np.sort(start_ns), first_ns)
     running -= np.searchsorted(in_order, last_ns, side="right")
     is_one = (found.sizes > 1) & is_once & (last_ns < first_ns) & (running == found.sizes)
-    is_one &= found.reduce(np.maximum, end_ns) - first_ns <= TOGETHER_NS
+    is_one &= found.reduce(np.maximum, end_ns) - first_ns <= together_ns
     parts = found.parts
     chosen = (parts[number] for number in np.flatnonzero(is_one).tolist())
     return [members[np.argsort(lanes.lane[members])] for members in chosen]
 
 
-def _chances(lanes: Lanes) -> Float64Array:
+def _chances(lanes: Lanes, together_ns: int) -> Float64Array:
     """Chance that a kernel of an unrelated stream ends together with one of each stream.
 
     It does as often as the time around an end fits between two ends.
@@ -420,7 +440,7 @@ def _chances(lanes: Lanes) -> Float64Array:
     span_ns = by_lane.reduce(np.maximum, lanes.end_ns) - by_lane.reduce(np.minimum, lanes.end_ns)
     found = np.zeros(int(lanes.lane.max(initial=-1)) + 1)
     often = by_lane.sizes / np.maximum(span_ns, 1)
-    found[lanes.lane[by_lane.first]] = np.minimum(2 * TOGETHER_NS * often, 1)
+    found[lanes.lane[by_lane.first]] = np.minimum(2 * together_ns * often, 1)
     return found
 
 

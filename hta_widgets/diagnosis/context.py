@@ -386,6 +386,7 @@ class Context:
         ``seen_steps``, or in all that count. See `Seen` for the ``region``.
         """
         recoverable_ns = price.ns if price.ns >= 1 else 0.0
+        lower_ns = min(price.lower_ns, recoverable_ns) if price.lower_ns >= 1 else 0.0
         known = self.conditions(ranks) | {*conditions}
         percent_of_step = self._percent(recoverable_ns)
         detail = detail if not self.health.doubts_of(percent_of_step) else UNSOUND
@@ -404,7 +405,7 @@ class Context:
             sentence=parts.sentence((cost or self._cost(price)) if recoverable_ns else ""),
             words=parts,
             recoverable_ms=recoverable_ns / NS_PER_MS,
-            lower_ms=min(price.lower_ns, recoverable_ns) / NS_PER_MS,
+            lower_ms=lower_ns / NS_PER_MS,
             less_by=price.less_by if price.lower_ns < NEARLY * recoverable_ns else "",
             bound=price.bound,
             percent=percent_of_step,

@@ -20,6 +20,7 @@ from hta_widgets.diagnosis.job.steps import Steps
 from hta_widgets.quantities import counted, duration, named_numbers, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.health.rank_health import RankHealth
+from hta_widgets.trace.model.health.wrong_times import WrongTimes
 from hta_widgets.trace.ranks.clock import origin_of
 from hta_widgets.trace.ranks.facts import MOST_RANKS, health_of, world_size_among, world_size_of
 from hta_widgets.trace.ranks.identity import identity_of
@@ -172,9 +173,8 @@ class JobHealth:
     """Analysed steps that no rule counts, because GPU work of a rank is missing in them."""
     doubts: tuple[str, ...] = ()
     """Why findings are inconclusive (see `doubts_of`); empty if what is wrong could be left out."""
-    clocks_percent: float = 0.0
-    """Largest share (%) of the recording of a rank that is wrong because the clocks of its host and
-    GPU differ; 0 if they agree."""
+    clocks: WrongTimes = field(default_factory=WrongTimes)
+    """Times of the rank whose clocks of host and GPU differ most, if any differ too much."""
     do_instead: str = ""
     """What to open instead of a trace that is not what was recorded on one rank, as most was taken
     out of it, or it is of several ranks; else empty."""
@@ -209,16 +209,13 @@ class JobHealth:
 
     @property
     def _certain_percent(self) -> float:
-        return CERTAIN * self.clocks_percent
+        return CERTAIN * self.clocks.apart_percent
 
     @property
     def notices(self) -> tuple[str, ...]:
         """What this means for the diagnosis; what is wrong is among the notices of the job."""
         told = () if self.lost_most else self.doubts
-        found = [
-            *self.foreign.notices,
-            *(f"{self._which_findings(each)} are inconclusive: {each}" for each in told),
-        ]
+        found = [*self.foreign.notices, *map(self._notice, told)]
         if self.left_out_steps:
             is_one = len(self.left_out_steps) == 1
             found.append(
@@ -228,10 +225,13 @@ class JobHealth:
             )
         return tuple(found)
 
-    def _which_findings(self, doubt: str) -> str:
-        if doubt != CLOCKS_APART or self._certain_percent >= 100:  # noqa: PLR2004
-            return "all findings"
-        return f"findings of less than {percent(self._certain_percent)}"
+    def _notice(self, doubt: str) -> str:
+        """Say which findings are inconclusive, and why."""
+        if doubt != CLOCKS_APART:
+            return f"all findings are inconclusive: {doubt}"
+        least, whole = self._certain_percent, 100
+        which = f"findings of less than {percent(least)}" if least < whole else "all findings"
+        return f"{which} are inconclusive: {doubt} by up to {duration(self.clocks.apart_ns)}"
 
 
 def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
@@ -257,9 +257,10 @@ def job_health(job: Job, foreign: ForeignRanks, steps: Steps) -> JobHealth:
         foreign=foreign,
         left_out_steps=tuple(sorted(touched)),
         doubts=tuple(doubts),
-        clocks_percent=max(
-            (each.times.apart_percent for each in diagnosed if each.times.clocks_contradict),
-            default=0.0,
+        clocks=max(
+            (each.times for each in diagnosed if each.times.clocks_contradict),
+            key=lambda times: times.apart_percent,
+            default=WrongTimes(),
         ),
         do_instead=do_instead,
         lacks_waits=any(each.waits.matter for each in diagnosed),

@@ -290,6 +290,8 @@ def _soundness(found: Diagnosis) -> str:
     """Whether faults of the recording put anything in doubt; empty without faults."""
     if found.health.is_sound:
         return ""
+    if found and found.health.doubts and not found.health.doubts_of(found[0].percent):
+        return _HAS_FAULTS  # clocks that differ by 79 µs matter little to 127 ms
     is_doubted = any(each.confidence == "inconclusive" for each in found)
     return _NOT_SOUND if found.health.doubts or is_doubted else _HAS_FAULTS
 

@@ -7,6 +7,7 @@ import pytest
 from hta_widgets import diagnose, replay
 from hta_widgets.diagnosis.job.health import CLOCKS_APART, JobHealth
 from hta_widgets.quantities import percent
+from hta_widgets.trace.model.health.wrong_times import WrongTimes
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.scripts import Host, diagnosed, found
 from tests.analyses.diagnosis.thresholds import Case, cases
@@ -188,8 +189,9 @@ def test_a_finding_much_larger_than_what_clocks_falsify_is_measured(tmp_path, us
     loading = found(made, "input_starvation")
     assert loading.confidence == confidence
     assert ("not sound" in loading.sentence) == (confidence == "inconclusive")
-    least = percent(2 * made.health.clocks_percent)
-    assert made.notices[0] == f"findings of less than {least} are inconclusive: {CLOCKS_APART}"
+    least, apart_us = percent(2 * made.health.clocks.apart_percent), us - 2
+    why = f"are inconclusive: {CLOCKS_APART} by up to {apart_us} µs"
+    assert made.notices[0] == f"findings of less than {least} {why}"
 
 
 @pytest.mark.parametrize("us", [-500, 500])
@@ -199,7 +201,7 @@ def test_nothing_is_measured_with_clocks_that_contradict(tmp_path, us):
     assert made.health.doubts == ("the clocks of host and GPU differ",)
     assert not made.health.is_sound
     assert {each.confidence for each in made} <= {"inconclusive"}
-    assert made.notices[0] == f"all findings are inconclusive: {made.health.doubts[0]}"
+    assert made.notices[0].startswith(f"all findings are inconclusive: {made.health.doubts[0]} by")
     assert made.bound_by == ""
 
 
@@ -424,7 +426,9 @@ def part_left(folder, part):
 
 def is_in_doubt(_, share):
     """A finding that costs as many times what the clocks falsify."""
-    return bool(JobHealth(doubts=(CLOCKS_APART,), clocks_percent=1).doubts_of(share))
+    return bool(
+        JobHealth(doubts=(CLOCKS_APART,), clocks=WrongTimes(apart_percent=1)).doubts_of(share)
+    )
 
 
 test_thresholds = cases(

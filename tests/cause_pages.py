@@ -144,6 +144,7 @@ WHERE = {
     Condition.NO_OPERATORS: "where operators are not recorded",
     Condition.NO_PYTORCH: "without PyTorch",
     Condition.OTHER_RECORDER: "in a recording by another profiler than PyTorch's",
+    Condition.SAMPLED: "where the CPU was sampled",
     Condition.NOT_LAUNCHED: "where the next kernel is launched late",
     Condition.NO_COLLECTIVES: "where the collective of a kernel is not recorded",
     Condition.NO_KERNELS: "with a table from an Nsight Systems recipe",

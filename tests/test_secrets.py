@@ -22,6 +22,8 @@ PLANTED = {
     "ProcessStreams": [{"globalPid": 1, "filenameId": 4, "contentId": 5}],
     "PROCESSES": [{"globalPid": nsys_export.owner(), "pid": 100, "name": f"train {PRIVATE}"}],
     "ThreadNames": [{"nameId": 5, "priority": 0, "globalTid": 1}],
+    "COMPOSITE_EVENTS": [{"id": 1, "start": 9, "globalTid": nsys_export.owner(tid=101)}],
+    "SAMPLING_CALLCHAINS": [{"id": 1, "symbol": 3, "module": 4, "stackDepth": 0, "unresolved": 0}],
     "ANALYSIS_FILE": [{"id": 1, "filename": f"/home/{HOST}/secrets", "contentId": 5}],
 }
 TEXTS = ("gemm", "cudaLaunchKernel_v7000", "step", f"/home/{HOST}/stdout", f"printed {PRIVATE}")

@@ -155,9 +155,13 @@ def set_up_notices(context: Context) -> Iterator[str]:
     if not length_ns:
         return
     call, most = max(calls_ns, key=lambda each: calls_ns[each], default=""), ""
+    sampled = max(within.sampled, key=lambda name: within.own_ns[name], default="")
     if 2 * calls_ns.get(call, 0) > length_ns:
         first = Within(call, "", calls_ns[call] / length_ns, "", "it").call
         most = f"{first}, as at the first use of a GPU"
+    elif 2 * within.own_ns.get(sampled, 0) > length_ns:
+        part = within.own_ns[sampled] / length_ns
+        most = Within(sampled, "", part, "", "it", is_sampled=True).call
     elif 2 * nothing_ns > length_ns:
         most = f", with nothing recorded in {Within('', '', nothing_ns / length_ns, '', 'it').part}"
     elif within.chain:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hta_widgets.analyses.budget.device_steps import DeviceSteps, device_steps, loading_calls
 from hta_widgets.analyses.budget.idle_gaps import HEAD, TAIL, gaps_of, owned_time
+from hta_widgets.analyses.budget.idle_segments import IdleSegments
 from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import RankSplit
 from hta_widgets.analyses.server_steps import main_phase, phases_of
@@ -21,8 +22,8 @@ from hta_widgets.diagnosis.facts.communication_facts import (
     communication_facts,
 )
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts, compute_facts
-from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of
-from hta_widgets.diagnosis.facts.gap_owners import Inside, inside
+from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of, holding
+from hta_widgets.diagnosis.facts.gap_owners import Inside, inside_idle
 from hta_widgets.diagnosis.facts.host_facts import HostFacts, host_facts
 from hta_widgets.diagnosis.facts.step_facts import Columns
 from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
@@ -31,7 +32,7 @@ from hta_widgets.diagnosis.replay.rank_part import PackedPart, rank_part
 from hta_widgets.diagnosis.replay.replay import Replay, replay_of
 from hta_widgets.errors import ParameterError, UnknownStepError
 from hta_widgets.grouping import grouped
-from hta_widgets.intervals import Intervals, Times
+from hta_widgets.intervals import Intervals
 from hta_widgets.quantities import number_ranges
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
@@ -98,14 +99,15 @@ def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
     """What comes before the first GPU work; empty if steps are recorded."""
     if NO_STEP not in steps.window.steps:
         return SetUp()
-    owner, thread, length_ns = _beside_gpu_work(rank, steps, HEAD)
+    segments, thread = _beside_gpu_work(rank, steps, HEAD)
+    owner, length_ns = segments.owner, segments.length_ns
     calls, names = calls_of(rank), rank.trace.events.name.values
     is_of_cuda = (owner >= 0) & np.append(calls.is_launch_call, False)[owner]
     by_name = grouped(calls.name[owner[is_of_cuda]])
     codes = calls.name[owner[is_of_cuda][by_name.first]].tolist()
     sums = by_name.reduce(np.add, length_ns[is_of_cuda]).tolist()
     return SetUp(
-        inside(rank, owner, length_ns),
+        inside_idle(rank, segments),
         int(length_ns[(owner < 0) & (thread >= 0)].sum()),
         {names[code]: ns for code, ns in zip(codes, sums, strict=True)},
     )
@@ -134,20 +136,19 @@ def after_gpu_work(rank: Rank, steps: DeviceSteps) -> Inside:
     end_ns = int((steps.window.step_start_ns + steps.window.step_length_ns)[0])
     if len(steps.window.steps) > 1 or NO_STEP in steps.window.steps:
         return Inside()
-    owner, _, length_ns = _beside_gpu_work(rank, steps, TAIL, end_ns)
-    return inside(rank, owner, length_ns)
+    return inside_idle(rank, _beside_gpu_work(rank, steps, TAIL, end_ns)[0])
 
 
 def _beside_gpu_work(
     rank: Rank, steps: DeviceSteps, part: int, end_ns: int = NEVER
-) -> tuple[IntArray, IntArray, Times]:
-    """Owners, threads and lengths of the time before or after all GPU work, up to some time."""
+) -> tuple[IdleSegments, IntArray]:
+    """The time before or after all GPU work, up to some time, with the threads that own it."""
     owned, gaps = owned_time(rank), gaps_of(rank)
     is_asked = (gaps.part == part) & (gaps.device == steps.device)
     chosen = is_asked[owned.segments.gap] & (owned.segments.start_ns < end_ns)
     segments = owned.segments.take(chosen)
     length_ns = np.minimum(segments.length_ns, end_ns - segments.start_ns)
-    return segments.owner, owned.thread[chosen], length_ns
+    return segments._replace(length_ns=length_ns), owned.thread[chosen]
 
 
 class RankFacts(NamedTuple):
@@ -202,8 +203,10 @@ def rank_facts(
         return found
     host = host_facts(rank, steps, limits)
     columns = {**columns, **host.trials.columns, "host_copies": host.copies.exposed_ns}
+    is_sampled = any(each.sampled for each in host.gaps.inside.values())
     return found._replace(
         steps=columns,
+        conditions=found.conditions | holding({Condition.SAMPLED: is_sampled}),
         host=host,
         beside_trials=_beside_trials(rank, steps, host, columns),
         last_step=last_step(rank, steps),

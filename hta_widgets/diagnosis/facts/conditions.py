@@ -44,6 +44,8 @@ class Condition(Enum):
     """Only asked of programs without PyTorch, like the next one."""
     READS_FLAGS = "a few bytes are read at a time"
     OTHER_RECORDER = "not recorded by PyTorch's profiler"
+    SAMPLED = "CPU sampled"
+    """While the GPU is idle and the host in no recorded call."""
     LOADER = "DataLoader"
     LOADER_ALONE = "DataLoader in the process"
     SHORT_WAITS = "short waits for batches"

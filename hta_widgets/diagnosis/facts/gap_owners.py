@@ -23,7 +23,7 @@ from hta_widgets.analyses.budget.device_steps import (
     touched,
 )
 from hta_widgets.analyses.budget.idle_gaps import STRETCH_NS, gaps_of
-from hta_widgets.analyses.budget.idle_segments import NOBODY
+from hta_widgets.analyses.budget.idle_segments import NOBODY, IdleSegments
 from hta_widgets.analyses.flame.trees import CallTree, Weights, call_tree
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.calls import Calls, calls_of
@@ -37,6 +37,7 @@ from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.model.nesting import NO_PARENT
+from hta_widgets.trace.ranks.cpu_samples import cpu_samples
 from hta_widgets.trace.ranks.rank import Rank
 
 OF_COPIES: Final = {
@@ -229,6 +230,8 @@ class Inside(NamedTuple):
     in_calls_ns: int = 0
     """Time in calls of CUDA and, if recorded, of the operating system; in the rest, the host runs
     its own code, or waits for a core."""
+    sampled: frozenset[str] = frozenset()
+    """Names whose time is estimated from samples of the CPU, as no call is recorded meanwhile."""
 
     def without(self, parts: Sequence[Inside]) -> Inside:
         """The same without some parts of the time."""
@@ -279,6 +282,20 @@ def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
         own_ns,
         in_calls_ns=in_calls_ns,
     )
+
+
+def inside_idle(rank: Rank, segments: IdleSegments) -> Inside:
+    """Where idle time is spent; samples of the CPU say what runs outside all recorded calls."""
+    found = inside(rank, segments.owner, segments.length_ns)
+    outside = segments.take(segments.owner == NOBODY)
+    has_code = bool(rank.trace.events.rows_of(*_CODE).size)
+    samples = rank.remember(cpu_samples) if outside.gap.size and not has_code else None
+    if samples is None:
+        return found
+    by_name = Counter(samples.time_by_function(outside.start_ns, outside.end_ns))
+    most = dict(by_name.most_common(MOST_LISTED))
+    ns_of, own_ns = ({**known, **most} for known in (found.ns_of, found.own_ns))
+    return found._replace(ns_of=ns_of, own_ns=own_ns, sampled=frozenset(most))
 
 
 def _own_time(tree: CallTree, launching: frozenset[str]) -> dict[str, int]:
@@ -405,7 +422,7 @@ def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
         found = found._replace(touched=Touched(idle_ns, moved.size, copying_ns))
     chosen, segments = (gaps.kind != GAP["gap_depend"]) | gaps.unattributed, gaps.segments
     if chosen.any():
-        every = inside(rank, segments.owner[chosen], segments.length_ns[chosen])
+        every = inside_idle(rank, segments.take(chosen))
         span_ns = int(segments.start_ns[chosen].min()), int(segments.end_ns[chosen].max())
         every = every._replace(chain=_parts_of_a_step(rank, every, span_ns))
         found = found._replace(inside={**found.inside, EVERY: every})
@@ -421,8 +438,8 @@ def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> G
     if name == "gap_sync":  # with the late launches until the host has caught up
         refills = gaps.refills()
         is_kind |= refills != NO_CALL
-    place, gap = gaps.segments.owner[is_kind], gaps.segments.gap[is_kind]
-    owner, stretch, length_ns = place, gap, gaps.segments.length_ns[is_kind]
+    own = gaps.segments.take(is_kind)
+    owner, stretch, length_ns = own.owner, own.gap, own.length_ns
     if name == "gap_sync":
         drain = refills[is_kind]
         stretch = np.where(drain == NO_CALL, owner, drain)
@@ -432,16 +449,16 @@ def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> G
         is_largest = np.append(around.calls.named(owners[0].name.__eq__), False)
         most = np.flatnonzero((owner >= 0) & is_largest[owner])
         drains = conditions_of_drains(rank, stretch[most], owner[most], length_ns[most])
-    within = inside(rank, place, length_ns)
+    within = inside_idle(rank, own)
     if name == "gap_pause":
-        on_cpu_ns, stops_in = around.in_operators(place, length_ns)
+        on_cpu_ns, stops_in = around.in_operators(own.owner, length_ns)
         within = within._replace(on_cpu_ns=on_cpu_ns, stops_in=stops_in)
     return GapOwners(
         {**found.owners, name: owners},
-        {**found.longest, name: around.longest(gap, place, length_ns)},
+        {**found.longest, name: around.longest(own.gap, own.owner, length_ns)},
         {**found.inside, name: within},
         drains,
-        times={**found.times, name: distinct(gap).size},
+        times={**found.times, name: distinct(own.gap).size},
     )
 
 

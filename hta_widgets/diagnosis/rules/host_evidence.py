@@ -120,6 +120,8 @@ class Within(NamedTuple):
     """See `Inside`; empty if it differs between ranks."""
     of: str = "this time"
     """What the share refers to, in words."""
+    is_sampled: bool = False
+    """Whether the share is estimated from samples of the CPU."""
 
     @property
     def evidence(self) -> dict[str, float]:
@@ -141,7 +143,8 @@ class Within(NamedTuple):
             part = "" if self.is_all else f"{self.part} "
             return f" ({part}blocked in {self.name.rpartition('/')[2]})"
         around = f" ({named(self.around, _NAME_WIDTH)})" if self.around else ""
-        return f", {self.part} inside {named(self.name, _NAME_WIDTH)}{around}"
+        how = ", by CPU samples" * self.is_sampled
+        return f", {self.part} inside {named(self.name, _NAME_WIDTH)}{around}{how}"
 
     @property
     def part(self) -> str:
@@ -196,7 +199,9 @@ def busiest_within(context: Context, parts: Sequence[Inside]) -> Within | None:
             own_ns[name] += ns
     name = max(own_ns, key=lambda each: own_ns[each], default="")
     share = own_ns[name] / sum(part.whole_ns for part in parts) if name else 0.0
-    return Within(name, "", share, "") if 100 * share >= context.limits.owner_percent else None
+    if 100 * share < context.limits.owner_percent:
+        return None
+    return Within(name, "", share, "", is_sampled=any(name in part.sampled for part in parts))
 
 
 def within_gap(context: Context, ranks: Sequence[int], name: str) -> Within | None:

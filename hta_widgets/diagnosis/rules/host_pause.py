@@ -165,6 +165,12 @@ SHOWN_WITHOUT_FRAMES: Final = (
             "there.",
             "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree ./program",
             needs=(Condition.NO_PYTORCH,),
+            unless=(Condition.SAMPLED,),
+        ),
+        Advice(
+            "Run this code while kernels run, or on the GPU. The Bottom-Up view of Nsight Systems "
+            "shows what calls it: this recording has samples of the CPU.",
+            needs=(Condition.NO_PYTORCH, Condition.SAMPLED),
         ),
         Advice(
             "Sample Python stacks as well: Nsight Systems then shows which lines the host runs "

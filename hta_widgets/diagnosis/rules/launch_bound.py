@@ -177,6 +177,12 @@ def not_held_up(context: Context) -> list[Edit]:
             "system, and what it does there is not recorded.",
             "nsys profile --trace=cuda,nvtx,osrt --sample=process-tree ./program",
             needs=(Condition.OUTSIDE_CALLS, Condition.NO_PYTORCH),
+            unless=(Condition.SAMPLED,),
+        ),
+        Advice(
+            "Look at this time in the Bottom-Up view of Nsight Systems: most of it, the program is "
+            "in no call, and samples of the CPU show what it does there.",
+            needs=(Condition.OUTSIDE_CALLS, Condition.NO_PYTORCH, Condition.SAMPLED),
         ),
         READS_FLAGS._replace(needs=(*READS_FLAGS.needs, Condition.LATE_BY_WAITS)),
         Advice(

@@ -69,6 +69,12 @@ class DetailGroup(Enum):
     """For runtime calls in traces of AMD's profiler, including captured launches: ``kernel``;
     text."""
 
+    CPU_SAMPLES = "samples of the CPU"
+    """Where threads were, at regular times while they ran, by time. All ``rows`` are -1.
+    ``time_ns`` (since the trace's origin), ``pid``, ``tid`` (as in the events table); int64;
+    ``function`` (the innermost of the program itself, or else of a library that is not the
+    system's); text, empty where not known."""
+
     OTHER_ARGUMENTS = "arguments that no analysis needs"
     """For events of any kind: ``bytes``, ``external_id``, ``python_id``, ``python_parent_id``,
     ``process_rank``; int64, -1 where not recorded; ``input_dims``, ``input_type``,

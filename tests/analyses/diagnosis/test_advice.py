@@ -165,6 +165,7 @@ FIRST = {
         ((C.NO_PYTORCH, C.WAITS_EACH_TIME), "Wait only where the host reads a result"),
         ((C.NO_PYTORCH, C.WAITS_EACH_TIME, C.READS_FLAGS), "Launch larger kernels: process more"),
         ((C.NO_PYTORCH, C.OUTSIDE_CALLS), "Sample the CPU"),
+        ((C.NO_PYTORCH, C.OUTSIDE_CALLS, C.SAMPLED), "Look at this time in the Bottom-Up"),
     ],
     "input_starvation": [
         ((C.LOADER, C.LOADER_ALONE), "Load batches in worker processes"),
@@ -182,6 +183,7 @@ FIRST = {
         ((), "Record Python frames: they"),
         ((C.NO_OPERATORS,), "Record operators and Python frames"),
         ((C.NO_PYTORCH,), "Look at the stacks that Nsight"),
+        ((C.NO_PYTORCH, C.SAMPLED), "Run this code while kernels run, or on the GPU."),
         ((C.OTHER_RECORDER,), "Sample Python stacks as well: Nsight"),
         ((C.STACKS,), "Find the lines that run there in"),
         ((C.LAUNCHES_GRAPH,), "Record several launches of this graph"),

@@ -266,7 +266,7 @@ class NsysEvents:
             rows["end"] - rows["start"],
             names,
             side=side,
-            pid=_processes(rows["globalPid"]),
+            pid=processes_of(rows["globalPid"]),
             device=ids(rows["deviceId"]),
             stream=np.where(stream == NO_STREAM, ABSENT, stream),
             correlation=ids(rows["correlationId"]),
@@ -285,8 +285,8 @@ class NsysEvents:
             rows["start"],
             rows["end"] - rows["start"],
             names,
-            pid=_processes(owner),
-            tid=np.where(owner == MISSING, ABSENT, owner & _THREAD_BITS),
+            pid=processes_of(owner),
+            tid=threads_of(owner),
             correlation=correlation,
         )
 
@@ -325,8 +325,14 @@ def ids(values: Int64Array) -> Int64Array:
     return np.where(values == MISSING, ABSENT, values)
 
 
-def _processes(owner: Int64Array) -> Int64Array:
+def processes_of(owner: Int64Array) -> Int64Array:
+    """Process ids of values of an owner column."""
     return np.where(owner == MISSING, ABSENT, process_of(owner) & _PROCESS_BITS)
+
+
+def threads_of(owner: Int64Array) -> Int64Array:
+    """Thread ids of values of a column ``globalTid``."""
+    return np.where(owner == MISSING, ABSENT, owner & _THREAD_BITS)
 
 
 def _launches(rows: ColumnBlock) -> Int64Array:

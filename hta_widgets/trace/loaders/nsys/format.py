@@ -20,8 +20,9 @@ from hta_widgets.trace.loaders.nsys.load import (
     open_tables,
     start_of_session,
 )
+from hta_widgets.trace.loaders.nsys.samples import read_samples
 from hta_widgets.trace.loaders.nsys.sqlite import is_sqlite
-from hta_widgets.trace.loaders.nsys.tables import KERNELS, LAUNCH_COLUMNS, READABLE
+from hta_widgets.trace.loaders.nsys.tables import ALLOWED, KERNELS, LAUNCH_COLUMNS
 from hta_widgets.trace.model.details import DetailGroup
 from hta_widgets.trace.model.events import NO_FIELDS, Events, Kind, SideTable, Trace
 from hta_widgets.trace.model.formats import Format, FoundRank, Recorded
@@ -36,10 +37,13 @@ _TABLE = ".parquet"
 
 
 def read_details(path: Path, trace: Trace, process: int | None, group: DetailGroup) -> SideTable:
-    """Read the fields of a group; only launch configurations of kernels exist.
+    """Read the fields of a group; only launch configurations and samples of the CPU exist.
 
     Raises `TraceFormatError` if the export has none, or cannot be read.
     """
+    if group is DetailGroup.CPU_SAMPLES:
+        with open_tables(path) as tables:
+            return read_samples(tables, process, trace.origin_ns - start_of_session(tables))
     if group is not DetailGroup.LAUNCH_CONFIGURATION:
         msg = f"an Nsight Systems export has no {group.value}"
         raise TraceFormatError(msg)
@@ -120,7 +124,7 @@ def _find_ranks(path: Path, _notices: list[str]) -> list[FoundRank]:
 
 
 def _is_part(name: str) -> bool:
-    return name.endswith(_TABLE) and name.removesuffix(_TABLE) in READABLE
+    return name.endswith(_TABLE) and name.removesuffix(_TABLE) in ALLOWED
 
 
 NSYS: Final = Format(

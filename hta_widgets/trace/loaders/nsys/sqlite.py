@@ -182,11 +182,11 @@ def _log_size(path: Path) -> int:
 
 
 def _authorise(action: int, what: str | None, detail: str | None, *_: object) -> int:
-    """SQLite authorizer: allow only reading, and only the `READABLE` tables."""
+    """SQLite authorizer: allow only reading, and only the `ALLOWED` tables."""
     allowed = {
         sqlite3.SQLITE_SELECT: True,
         sqlite3.SQLITE_READ: _may_read(what or "", detail or ""),
-        sqlite3.SQLITE_PRAGMA: what == "table_info" and detail in READABLE,
+        sqlite3.SQLITE_PRAGMA: what == "table_info" and detail in ALLOWED,
         sqlite3.SQLITE_FUNCTION: detail in _FUNCTIONS,
     }
     return sqlite3.SQLITE_OK if allowed.get(action, False) else sqlite3.SQLITE_DENY

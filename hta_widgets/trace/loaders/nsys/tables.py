@@ -1,8 +1,8 @@
 """What may be read of an Nsight Systems export, and the interface to its tables.
 
 An export also contains the environment, the output and the command line of the profiled program,
-and these can contain secrets. Only the columns of `READABLE` are ever read, and those of
-`LAUNCH_COLUMNS` only when they are asked for.
+and these can contain secrets. Only the columns of `READABLE` are ever read, and the others of
+`ALLOWED` only when they are asked for.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ GPUS = "TARGET_INFO_GPU"
 GPUS_OF_CUDA = "TARGET_INFO_CUDA_GPU"
 """What releases until early 2021 described GPUs in, with or without names in `GPUS`."""
 DIAGNOSTICS = "DIAGNOSTIC_EVENT"
+SAMPLES = "COMPOSITE_EVENTS"
+STACKS = "SAMPLING_CALLCHAINS"
 
 GPU_WORK_TABLES = (KERNELS, COPIES, MEMSETS, GRAPHS)
 
@@ -78,6 +80,8 @@ LAUNCH_COLUMNS = (
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     **READABLE,
     KERNELS: (*READABLE[KERNELS], *LAUNCH_COLUMNS),
+    SAMPLES: ("id", "start", "globalTid"),
+    STACKS: ("id", "symbol", "module", "stackDepth", "unresolved"),
 }
 """All columns that may be read."""
 
@@ -156,7 +160,7 @@ class NsysTables:
 
 def owner_column(table: str) -> str:
     """Column that identifies the process of a row."""
-    return "globalTid" if table in (CALLS, RANGES, OS_CALLS) else "globalPid"
+    return "globalTid" if table in (CALLS, RANGES, OS_CALLS, SAMPLES) else "globalPid"
 
 
 def process_of(owner: IntegerOrColumn) -> IntegerOrColumn:

@@ -16,7 +16,7 @@ from tests.diagnosis.recorder_faults.table import Table
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, SCHEMA = DOCS / "diagnosis.md", DOCS / "diagnosis.schema.json"
-ROW = re.compile(r"^\| `(\w+)` \| (.*) \| ([\d.]+) % \|\n", re.MULTILINE)
+ROW = re.compile(r"^\| \[`(\w+)`\]\(causes/\w+\.md\) \| (.*) \| ([\d.]+) % \|\n", re.MULTILINE)
 ENUM = re.compile(r'(?<="cause": \{\n          "enum": )\[.*\]')
 
 
@@ -24,7 +24,8 @@ def page_with_causes(page: str) -> str:
     """The page of the diagnosis with a row for each cause, in place of those that it has."""
     limits, rows = Limits(), [*ROW.finditer(page)]
     made = (
-        f"| `{each.name}` | {each.when} | {getattr(limits, each.limit):g} % |\n"
+        f"| [`{each.name}`](causes/{each.name}.md) | {each.when} "
+        f"| {getattr(limits, each.limit):g} % |\n"
         for each in ALL_CAUSES
     )
     return page[: rows[0].start()] + "".join(made) + page[rows[-1].end() :]

@@ -10,6 +10,7 @@ import pytest
 
 from hta_widgets.cli import main
 from hta_widgets.diagnosis import Limits
+from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.sample import write_sample
 from tests.diagnosis.recorder_faults.table import PAGE as FAULTS_PAGE
 from tests.diagnosis.recorder_faults.table import Table
@@ -92,6 +93,7 @@ def test_the_causes_of_a_diagnosis_are_on_its_page_with_their_limits():
     old = "the docs do not list the causes as they are: run `python -m tests.generated_docs`"
     assert page == page_with_causes(page), old
     assert schema == schema_with_causes(schema), old
+    assert max(len(each.when.split()) for each in ALL_CAUSES) <= 45, "details belong on its page"
     limits = Limits()
     assert f"nothing below {limits.least_ms:g} ms" in page
     said = {name: when for name, when, _ in ROW.findall(page)}

@@ -20,7 +20,7 @@ class Cause:
     seen_in: str
     """Name of the `BUDGET` class that counts the lost time."""
     when: str
-    """When it is reported, for the docs."""
+    """When it is reported, in a sentence or two for a table of the docs; its page has more."""
     limit: str
     """Field of `Limits`: the smallest share of the mean step that is reported."""
     makes_others_wait: bool

@@ -33,9 +33,7 @@ initialise."""
     seen_in="late_launching",
     limit="least_percent_with_evidence",
     makes_others_wait=True,
-    when="The GPU is idle while the host frees and allocates GPU memory, in at least two steps. In "
-    "a program without PyTorch, allocating alone counts too. The first allocations of a job "
-    "do not count. The sentence names the call with 60 % of this time.",
+    when="The GPU is idle while the host frees and allocates GPU memory, in at least two steps.",
     advice=(
         Advice(
             "Do not call torch.cuda.empty_cache() in the step: what it frees has to be allocated "

@@ -16,12 +16,7 @@ from hta_widgets.quantities import NS_PER_MS, duration, number
 
 @cause(
     seen_in="late_launching",
-    when="Some steps try out kernels that the other steps do not run. A trial shows in one of two "
-    "ways: there are as many waits for an event as kernels, or each kernel is launched five "
-    "or more times in a row, with nothing else before a wait for the device. Without steps, "
-    "the host launches one kernel after another, each a few times, with waits for an event in "
-    "between, and these kernels run nowhere else; or it waits for events between several "
-    "kernels of one convolution.",
+    when="Some steps try out kernels, each several times, that the other steps do not run.",
     advice=(
         Advice(
             "Keep compiled and tuned kernels from run to run, in a folder that persists.",

@@ -31,8 +31,7 @@ from hta_widgets.quantities import NS_PER_MS
     limit="least_percent_with_evidence",
     makes_others_wait=True,
     when="The host waits in a blocking call until the GPU has run out of work, and then has to "
-    "refill its launch queue. A long call that leaves no gap costs nothing, and a copy that "
-    "finds the GPU already idle drains nothing.",
+    "refill its launch queue.",
     advice=(
         *KEEPS_NUMBERS,
         Advice(

@@ -47,10 +47,8 @@ _CONDITIONS: Final = {
 @cause(
     seen_in="transfer",
     limit="least_percent_in_every_job",
-    when="Ranks transfer data without overlapping compute. Waiting for a late rank is not "
-    "transfer. The sentence names the module that asks for 60 % of it, and the reason why "
-    "nothing computes during 60 % of it: its stream, what waits for it, latency, or a host "
-    "that launches nothing.",
+    when="Ranks transfer data and compute nothing meanwhile. Waiting for a late rank is not "
+    "transfer.",
     advice=(
         Advice(
             "Open all ranks: waiting for ranks that are not open looks like transfer.",

@@ -28,10 +28,9 @@ leaves a quarter of a clock."""
 @cause(
     seen_in="waiting",
     makes_others_wait=True,
-    when="As for `slow_gpu`, but in only some of the steps or at a changing pace: some kernels "
-    "take longer than the same kernels at other times, more so than on other ranks. Or all "
-    "ranks take more than 1.1 times as long in some steps as in the fastest one, with the "
-    "same kernels and shapes.",
+    when="As for `slow_gpu`, but in only some of the steps or at a changing pace. Or all ranks "
+    "take more than 1.1 times as long in some steps as in the fastest one, with the same kernels "
+    "and shapes.",
     advice=(
         *of_vendors(
             "While the job runs, list the processes on the GPU: lowered clocks hardly explain so "

@@ -57,11 +57,8 @@ SHOWN_WITHOUT_FRAMES: Final = (
 @cause(
     seen_in="late_launching",
     makes_others_wait=True,
-    when="The host launches nothing for more than 1 ms, and the trace shows no call meanwhile, or "
-    "only operators that launch nothing; or the host compiles or loads code again in later "
-    "steps. The sentence names the call with 60 % of this time. It also says if as much is in "
-    "operators on the CPU, or if the host stops in five different operators that launch work, or "
-    "pauses in or before the first call of what TorchScript compiles.",
+    when="The host launches nothing for more than 1 ms and is in no recorded call, or only in "
+    "operators that launch nothing. Or it compiles or loads code again in later steps.",
     advice=(
         Advice(
             "Find out what triggers the recompilation.",

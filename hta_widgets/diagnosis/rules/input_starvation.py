@@ -47,8 +47,7 @@ TENSOR_PROCESSOR: Final = Advice(
     seen_in="data_loading",
     limit="least_percent_with_evidence",
     makes_others_wait=True,
-    when="The GPU is idle while the host loads data. Hidden loading costs nothing. The sentence "
-    "names the innermost function, operator or annotation with 60 % of this time.",
+    when="The GPU is idle while the host loads data.",
     advice=(
         Advice(
             "Load batches in worker processes, ahead of the step.",

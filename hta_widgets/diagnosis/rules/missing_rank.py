@@ -16,8 +16,7 @@ from hta_widgets.quantities import NS_PER_MS, counted
 
 @cause(
     seen_in="waiting",
-    when="Ranks of the job have no trace, and the others wait for them, or may do so. The cost is "
-    "a lower bound, and reported as one.",
+    when="Ranks of the job have no trace, and the others wait for them, or may do so.",
     advice=(
         Advice(
             "Collect the traces of all ranks, and open them together.",

@@ -26,11 +26,8 @@ HALF: Final = 0.5
 
 @cause(
     seen_in="compute",
-    when="Matrix products and convolutions run in kernels without tensor cores (more than 10 % of "
-    "their time), on GPUs that have them: in float32, or in a 16-bit type, for example with "
-    "dimensions that are not multiples of 8. Or they are large and in float64, and take "
-    "longer than float32 would at half of the GPU's peak (as TF32, where the GPU has it). The "
-    "sentence names the module with 60 % of this time.",
+    when="Matrix products and convolutions spend more than 10 % of their time in kernels without "
+    "tensor cores, on GPUs that have them.",
     advice=(
         Advice(
             "Pad the dimensions (batch, vocabulary, width) to multiples of 8.",

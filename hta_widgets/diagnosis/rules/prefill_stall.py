@@ -19,12 +19,8 @@ _ENGINES: Final = (Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM)
 
 @cause(
     seen_in="compute",
-    when="Prompts delay running requests, which get no token meanwhile: steps that compute prompts "
-    "come between their decode steps, and mixed steps take longer than decode steps. At least "
-    "one such delay is as long as five decode steps, all together are 20 % of the time or "
-    "more, and there are at least five decode steps. The price is latency per output token. "
-    "Tokens per second stay the same, because the prompts have to be computed on these GPUs "
-    "in any case.",
+    when="Prompts delay the next token of running requests: once by five decode steps or more, "
+    "and by 20 % of the time or more in all.",
     advice=(
         Advice(
             "Compute prompts in smaller chunks, within the decode steps: set a token budget for "

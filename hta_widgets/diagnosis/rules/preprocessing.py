@@ -14,9 +14,8 @@ from hta_widgets.diagnosis.rules.wording import on_ranks
     seen_in="data_loading",
     limit="least_percent_with_evidence",
     makes_others_wait=True,
-    when="The GPU is idle while the host decodes, resizes or tokenises the input of a request. "
-    "That holds for recordings without training and without DataLoader workers, which could "
-    "do it ahead; in others, the same time is [waiting for data](causes/input_starvation.md).",
+    when="The GPU is idle while the host decodes, resizes or tokenises the input of a request, "
+    "without training and without DataLoader workers.",
     advice=(
         Advice(
             "Generate random input on the GPU.",

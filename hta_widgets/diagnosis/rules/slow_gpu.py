@@ -16,14 +16,8 @@ from hta_widgets.quantities import number
 @cause(
     seen_in="waiting",
     makes_others_wait=True,
-    when="A rank takes more than 1.04 times as long as the median for kernels with the same work "
-    "(name, launch size, shapes) steadily and in at least 70 % of the steps. If batches "
-    "differ by a few tokens, as many kernels of one name count as the same work when their "
-    "sizes are within 5 % and those of equal work are slower too. Without shapes, equal "
-    "launch sizes are the same work only if all launch sizes are equal, because products may "
-    "have one block per multiprocessor whatever their size; ranks whose experts get more "
-    "tokens are then left out. At most a quarter of the ranks (or two) can be slow GPUs: if "
-    "more are slower, hardware is not the reason.",
+    when="A rank takes more than 1.04 times as long as the median for kernels with the same "
+    "work, steadily and in at least 70 % of the steps.",
     advice=(
         *of_vendors(
             "Compare its clocks, power and ECC errors with those of another GPU.",

@@ -41,7 +41,7 @@ batch of a DataLoader, and the advice was to start the recording after it."""
     limit="least_percent_with_evidence",
     makes_others_wait=True,
     when="Copies between host and GPU run with no kernel at the same time, for more than 2 % of "
-    "the step. The sentence names the call that asks for 60 % of them.",
+    "the step.",
     advice=(
         Advice(
             "If the program copies its model once, start the recording after that; to start "

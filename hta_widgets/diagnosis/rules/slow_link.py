@@ -156,8 +156,7 @@ def _speed(operation: str, members: int, size_bytes: int, transfer_ns: float) ->
     seen_in="transfer",
     limit="least_percent_slow_link",
     when="Transfers of one process group take 1.5 times as long as the same transfers of other "
-    "groups, and at least 30 µs longer. If the ranks of a group are not recorded, they are "
-    "taken to be those that meet in it, unless a rank of the job is missing.",
+    "groups, and at least 30 µs longer.",
     advice=(
         *of_vendors(
             "Check these ranks for link errors, and check their NICs and cables.",

@@ -18,12 +18,8 @@ from hta_widgets.quantities import NS_PER_MS, number, percent
 @cause(
     seen_in="compute",
     when="Matrix products on tensor cores have a dimension that is not a multiple of 8 (of 4 for "
-    "TF32), and take at least 1.5 times as long as they would at the rate that the same rank "
-    "reaches with products that fit and are smaller in every dimension. For large 16-bit "
-    "products without large ones among these, the measure is half of the GPU's peak. Or the "
-    "library has chosen an unsuitable kernel: one large shape with 10 % or more of the "
-    "compute time stays below 85 % of the median rate of two or more other large ones. Large "
-    "products have 1,024 or more in every dimension.",
+    "TF32) and take 1.5 times as long as others suggest, or the library chose a poor kernel for "
+    "a large one.",
     advice=(
         Advice(
             "Pad the dimension (batch, vocabulary, width) to a multiple of 64, or at least of 8.",

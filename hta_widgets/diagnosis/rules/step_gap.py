@@ -31,9 +31,7 @@ _TIMES: Final = ("period_ns", "scheduling_ns", "preparing_ns")
     seen_in="late_launching",
     makes_others_wait=True,
     when="The GPU of an inference server is usually idle from the end of one step until the host "
-    "launches the next one: the engine samples, sends tokens, schedules and prepares inputs. "
-    "A call within the span of a step that drains the GPU is a [sync "
-    "stall](causes/blocking_sync.md) instead. A loop that waits for requests costs nothing.",
+    "launches the next one.",
     advice=(
         Advice(
             "Let vLLM schedule the next step while this one runs.",

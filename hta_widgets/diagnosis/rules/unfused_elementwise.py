@@ -38,12 +38,8 @@ _COLUMNS: Final = ["kernels", "first_kernel", "count", "total_ms", "saved_ms"]
 @cause(
     seen_in="compute",
     limit="least_percent_in_every_job",
-    when="Elementwise kernels run in chains of three or more and take more than 10 % of the "
-    "compute time, and fusing them saves more than the least cost. Or attention is not fused: "
-    "shapes show a softmax over the output of one batched product, which another one reads, "
-    "with more keys than a head is wide. Fusing it saves at least the time of everything that "
-    "runs on the scores between these products, forward and backward. The sentence names the "
-    "module with 60 % of it.",
+    when="Elementwise kernels take more than 10 % of the compute time and run in chains of three "
+    "or more. Or attention is not fused.",
     advice=(
         Advice(
             "Give scaled_dot_product_attention inputs that its fused kernels accept (type, mask, "

@@ -115,14 +115,9 @@ def _more_ns(first: pd.DataFrame, later: pd.DataFrame) -> float:
 
 @cause(
     seen_in="late_launching",
-    when="The first step is more than 30 % longer than the median of the others, and at most a "
-    "quarter of them take as long. More than half of the excess is idle time that no later step "
-    "has, or the same kernels with the same work taking longer, or kernels that run once in "
-    "addition to those of a later step. More work (a longer batch, a validation) is not warm-up. "
-    "With fewer than three steps, 5 % of the "
-    "time is spent in calls that load modules or take 1 ms to set something up, in the first "
-    "allocations, or in first calls of operators that take ten times the median of later "
-    "ones.",
+    when="The first step is more than 30 % longer than the median of the others, and most of the "
+    "excess is idle time or computing that no later step has. Or initialisation takes 5 % of "
+    "fewer than three steps.",
     advice=(
         Advice(
             "Leave the first steps out of the recording.",

@@ -49,9 +49,7 @@ class _Uneven(NamedTuple):
 @cause(
     seen_in="waiting",
     makes_others_wait=True,
-    when="A rank computes more than 1.04 times as long as its peers, with more or larger kernels. "
-    "The finding is `inconclusive` without shapes, and if kernels of equal sizes take longer "
-    "although nothing shows that the GPU is slow.",
+    when="A rank computes more than 1.04 times as long as its peers, with more or larger kernels.",
     advice=(
         *of_engines(
             "Put copies of popular experts on several ranks.",

@@ -164,8 +164,8 @@ class Diagnosis(Result, Sequence[Finding]):
     """``findings``, also if they are only on another phase of a server, which the verdict and a
     notice name. ``healthy`` if nothing on these ranks costs more than its limit. ``cannot_tell`` if
     that is not known, because no kernels are recorded or the GPUs wait for something that the
-    traces do not show. ``not_applicable`` if only graph captures or compilation are recorded, which
-    have no prices."""
+    traces do not show. ``no_gpu_work`` if none is recorded. ``not_applicable`` if only captures of
+    graphs or compilation are recorded, which have no prices."""
     health: JobHealth = field(default_factory=JobHealth)
     """What the recorders got wrong, and how that affects the findings."""
     replayed: Replayed | None = None

@@ -153,6 +153,7 @@ WHERE = {
     Condition.NOT_RECORDED: "where the recording does not show it",
     Condition.OF_OPTIMIZER: "where the time is in the optimizer",
     Condition.ONE_BY_ONE: "with an optimizer that updates one tensor at a time",
+    Condition.ONE_STREAM: "where all kernels are in one stream",
     Condition.ONLY_COPIES: "where the host is late only with copies",
     Condition.ONE_EACH: "where each gradient has its own operation",
     Condition.OPTIMIZER_WAITS: "where the optimizer waits for the transfer",

@@ -70,7 +70,7 @@ def _own_part(name: str, others: Sequence[str]) -> str:
 
 
 def _filter_of_ncu(word: str, name: str, names: Iterable[str]) -> str:
-    """Options by which Nsight Compute finds a kernel, and if possible no other one.
+    """Options by which Nsight Compute finds a kernel, and as few others as possible.
 
     Templates share their first word, so another one follows, from the arguments. Numbers do not:
     each demangler writes them in its own way. It compares the function's name without namespaces
@@ -86,7 +86,8 @@ def _filter_of_ncu(word: str, name: str, names: Iterable[str]) -> str:
         own = [each for each in own if not any(each in other for other in alike)] or own
         return f"--kernel-name-base demangled -k regex:{max(own, key=len, default=word)}"
     of_arguments = re.findall(r"[A-Za-z_]\w*", name.partition(f"{word}<")[2], re.ASCII)
-    for each in of_arguments if alike else ():
-        if not any(each in other for other in alike):
-            return f'--kernel-name-base demangled -k "regex:{word}.*{each}"'
+    shared = {each: sum(each in other for other in alike) for each in of_arguments}
+    own = min(shared, key=lambda each: shared[each], default="")
+    if own and shared[own] < len(alike):
+        return f'--kernel-name-base demangled -k "regex:{word}.*{own}"'
     return f"-k regex:{word}"

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.analyses.time import patterns
+from hta_widgets.grouping import grouped
 from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind
@@ -41,8 +42,9 @@ class Condition(Enum):
     AMD = "AMD GPU"
     NO_PYTORCH = "no PyTorch"
     WAITS_EACH_TIME = "waits after most launches"
-    """Only asked of programs without PyTorch, like the next one."""
+    """Only asked of programs without PyTorch, like the next two."""
     READS_FLAGS = "a few bytes are read at a time"
+    ONE_STREAM = "one stream"
     OTHER_RECORDER = "not recorded by PyTorch's profiler"
     SAMPLED = "CPU sampled"
     """While the GPU is idle and the host in no recorded call."""
@@ -300,6 +302,10 @@ def _of_loops(events: Events) -> Iterator[Condition]:
     )
     if waits >= OFTEN_WAITS * launches > 0:
         yield Condition.WAITS_EACH_TIME
+    kernels = events.rows_of(Kind.KERNEL)
+    streams = grouped(events.device[kernels], events.stream[kernels]).first.size
+    if streams == np.unique(events.device[kernels]).size:
+        yield Condition.ONE_STREAM
     copies = events.side.get("transfers")
     if copies is not None:
         to_host = events.named(copies.rows, patterns.DEVICE_TO_HOST)

@@ -83,6 +83,12 @@ from hta_widgets.quantities import NS_PER_MS
             "events order several streams.",
             "cudaEventRecord(done, first);\ncudaStreamWaitEvent(second, done, 0);",
             needs=(Condition.NO_PYTORCH,),
+            unless=(Condition.READS_FLAGS, Condition.ONE_STREAM),
+        ),
+        Advice(
+            "Remove the waits between kernels: all are in one stream, which runs them in order. "
+            "Wait once, where the host reads the results.",
+            needs=(Condition.NO_PYTORCH, Condition.ONE_STREAM),
             unless=(Condition.READS_FLAGS,),
         ),
         Advice(

@@ -114,6 +114,12 @@ no call fills it: a solver spent 94 of 144 ms in code of its own."""
 MOST_CAPTURED: Final = 512
 """Tokens of a step up to which vLLM captures graphs by default."""
 
+CAPTURES_GRAPH: Final = (
+    "cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);\n"
+    "...  // the launches\ncudaStreamEndCapture(stream, &graph);\n"
+    "cudaGraphInstantiate(&replay, graph, 0);\ncudaGraphLaunch(replay, stream);"
+)
+
 _WAITS: Final = frozenset({Condition.READS_A_NUMBER, Condition.SELECTS})
 """Conditions inferred from an operator's name alone: `_reads` knows whether it waits."""
 
@@ -167,8 +173,9 @@ def not_held_up(context: Context) -> list[Edit]:
             unless=(Condition.NO_PYTORCH, Condition.READS_A_NUMBER),
         ),
         Advice(
-            "Wait only where the host reads a result: kernels of one stream run in order without "
-            "it.",
+            "Wait only where the host reads a result: a stream runs its kernels in order. Capture "
+            "launches without waits in between in a CUDA graph.",
+            CAPTURES_GRAPH,
             needs=(Condition.NO_PYTORCH, Condition.WAITS_EACH_TIME),
             unless=(Condition.LATE_BY_WAITS, Condition.READS_FLAGS),
         ),
@@ -222,9 +229,7 @@ def not_held_up(context: Context) -> list[Edit]:
         CHOOSES_BY_MASK,
         Advice(
             "Capture the launches that repeat in a CUDA graph.",
-            "cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);\n"
-            "...  // the launches\ncudaStreamEndCapture(stream, &graph);\n"
-            "cudaGraphInstantiate(&replay, graph, 0);\ncudaGraphLaunch(replay, stream);",
+            CAPTURES_GRAPH,
             needs=(Condition.NO_PYTORCH,),
             # no graph captures cudaMalloc, or a wait
             unless=(Condition.GRAPHS, Condition.UNCACHED, Condition.WAITS_EACH_TIME),

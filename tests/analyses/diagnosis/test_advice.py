@@ -204,6 +204,7 @@ FIRST = {
     "blocking_sync": [
         ((), "Let PyTorch warn about each operation"),
         ((C.NO_PYTORCH,), "Wait once, where the host"),
+        ((C.NO_PYTORCH, C.ONE_STREAM), "Remove the waits between kernels"),
         ((C.NO_PYTORCH, C.READS_FLAGS), "Let the GPU decide whether to go on"),
         ((C.READS_A_NUMBER, C.TRAINING), "Keep values on the GPU, and read them only"),
         ((C.READS_A_NUMBER,), "Keep values on the GPU, and read them all"),
@@ -366,6 +367,19 @@ def test_an_export_of_a_program_without_pytorch(tmp_path):
     one.launch(5, operator="solve")  # PyTorch's own profiler recorded it
     job = open_trace(write(tmp_path / "rank-0.json", one.events), progress=False)
     assert not {C.NO_PYTORCH, C.OTHER_RECORDER} & known_of(job)
+
+
+@pytest.mark.parametrize(("streams", "is_one"), [((7, 7), True), ((7, 8), False)])
+def test_programs_with_one_stream_need_no_events(tmp_path, streams, is_one):
+    tables = {
+        nsys_export.KERNEL: [
+            nsys_export.kernel(20 * at, 20 * at + 9, device=at % 2, stream=stream, correlation=at)
+            for at, stream in enumerate((7, 7, *streams, *streams))
+        ],
+        nsys_export.STRINGS: nsys_export.strings("solve(double*)"),
+    }
+    job = open_trace(nsys_export.write_sqlite(tmp_path / "a.sqlite", tables), progress=False)
+    assert (C.ONE_STREAM in known_of(job)) == is_one
 
 
 def known_of(job):

@@ -537,6 +537,16 @@ def test_kernels_of_other_names_are_not_profiled(tmp_path, name, other, options)
     assert advice.code == f"ncu --set full {options} -c 3 python script.py"
 
 
+def test_a_lambda_is_profiled_with_those_of_its_function_only(tmp_path):
+    """In CloverLeaf, one template has 36 kernels around lambdas, two of them in PdV_kernel."""
+    name = "void par_ranged<PdV_kernel(int)::[lambda(int) (instance {})]>(Range)"
+    other = "void par_ranged<build_field(int)::[lambda(int) (instance 1)]>(Range)"
+    lengths = {name.format(2): 2 * NORM_US, name.format(1): 400, other: 500}
+    kernels = [{"length": length, "name": each} for each, length in lengths.items()]
+    (advice,) = line(made(tmp_path, *kernels), "largest_kernel").advice
+    assert '--kernel-name-base demangled -k "regex:par_ranged.*PdV_kernel"' in advice.code
+
+
 def has_whole_name(_, characters):
     name = f"n_{'x' * (characters - 2)}"
     return word_for_shell(name, [name, f"{name}_2"]) == name

@@ -87,7 +87,7 @@ def _filter_of_ncu(word: str, name: str, names: Iterable[str]) -> str:
         return f"--kernel-name-base demangled -k regex:{max(own, key=len, default=word)}"
     of_arguments = re.findall(r"[A-Za-z_]\w*", name.partition(f"{word}<")[2], re.ASCII)
     shared = {each: sum(each in other for other in alike) for each in of_arguments}
-    own = min(shared, key=lambda each: shared[each], default="")
-    if own and shared[own] < len(alike):
-        return f'--kernel-name-base demangled -k "regex:{word}.*{own}"'
+    for own in sorted(shared, key=lambda each: shared[each])[:1]:
+        if shared[own] < len(alike):
+            return f'--kernel-name-base demangled -k "regex:{word}.*{own}"'
     return f"-k regex:{word}"

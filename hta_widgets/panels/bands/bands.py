@@ -261,7 +261,8 @@ def facts(job: Job, found: Diagnosis) -> list[str]:
         said += [of_gpu, f"{duration(analysed_ns / len(found.ranks))} analysed"]
     if found.step_ns > 0:
         time = duration(found.step_ns)
-        said.append(f"{time} per step{found.profiled}" if has_steps else f"GPU span of {time}")
+        per_step = f"{time} per step{found.varied}{found.profiled}"
+        said.append(per_step if has_steps else f"GPU span of {time}")
     return said
 
 

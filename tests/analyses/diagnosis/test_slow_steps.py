@@ -175,7 +175,18 @@ def says_loading(folder, part):
     return "while the host loads data" in slow(diagnosed(folder, one))[0]
 
 
+def says_how_steps_differ(folder, ratio):
+    """Every other step computes as many times as long."""
+    one = Host()
+    for number in range(7):
+        with one.step(number):
+            one.launch(100_000 * (ratio if number % 2 else 1))
+            one.synchronise()
+    return bool(diagnosed(folder, one).varied)
+
+
 test_thresholds = cases(
+    Case("report.UNLIKE_STEPS", says_how_steps_differ, {1.29: False, 1.31: True}),
     Case("notices.MOST_OF_IT", says_loading, {0.47: False, 0.54: True}),
 )
 

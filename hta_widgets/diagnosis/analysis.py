@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shlex import quote
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -33,7 +34,7 @@ from hta_widgets.diagnosis.largest_kernels import (
 )
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.notices import (
-    behind_cut_notices,
+    after_cut_notices,
     last_step_notices,
     late_begin_notices,
     longest_set_up,
@@ -143,6 +144,51 @@ def diagnosis_of_phase(job: Job, phase: str) -> Diagnosis:
     return job.remember(diagnosis) if is_usual else job.remember(diagnosis, phase=phase)
 
 
+class _Scope(NamedTuple):
+    """What a diagnosis is about, and what its rules work on."""
+
+    opened: Job
+    """The job as it was given; that of the context lacks ranks that do not belong to the others."""
+    chosen: tuple[int, ...]
+    """Ranks to diagnose, whether or not they have prices."""
+    not_priced: Mapping[int, str]
+    """Why ranks of the job have none."""
+    asked: tuple[int, ...] | None
+    """Numbers of the steps asked for, or of those in the phase; None for all."""
+    phase: str
+    """Phase of a server, if only its steps count."""
+    after_cuts: set[int]
+    """Numbers of steps that do not count because a file is cut before their end."""
+    context: Context
+
+    @property
+    def priced(self) -> list[int]:
+        """Ranks to diagnose that have prices."""
+        return [rank for rank in self.chosen if rank not in self.not_priced]
+
+    @property
+    def shown(self) -> Steps:
+        """The steps on the ranks to diagnose."""
+        return self.context.all_steps.of_ranks(self.chosen)
+
+
+class _Outcome(NamedTuple):
+    """What the rules found, and what there is to say beside it."""
+
+    findings: tuple[Finding, ...]
+    """Those on the ranks to diagnose, the most expensive first."""
+    elsewhere: str
+    """What was found on the other ranks, in words."""
+    of_phases: Mapping[str, str]
+    """What is found in other phases of a server, in words."""
+    kept: Steps
+    """The steps that most rules used."""
+    slow: tuple[str, ...]
+    """Notices on slow steps that no finding names."""
+    unseen: tuple[str, ...]
+    """Notices on time in which GPUs wait for something that the traces do not show."""
+
+
 def _diagnosed(
     job: Job,
     ranks: Iterable[int] | None,
@@ -150,111 +196,153 @@ def _diagnosed(
     limits: Limits,
     phase: str | None,
 ) -> Diagnosis:
-    chosen = select_ranks(job, ranks)
-    foreign, whole = job.remember(foreign_ranks), job
+    chosen, wanted = select_ranks(job, ranks), whole_numbers("steps", steps)
+    is_usual = ranks is None and phase is None and not wanted and limits == Limits()
+    scope = _scope(job, chosen, wanted, limits, phase)
+    context, priced, shown = scope.context, scope.priced, scope.shown
+    outcome = _outcome(scope, with_phases=is_usual)
+    findings, unseen = outcome.findings, outcome.unseen
+    further = unseen_work_notices(context, apart=True) if findings else ()
+    shares = context.replay.shares if _is_bottleneck_known(context) else {}
+    sure = [each for each in findings if each.confidence == "measured"]
+    replayed = _replayed(context, findings)
+    joint_ms, sure_ms = (
+        replayed.gain_ms([each.cause for each in some]) if replayed else 0.0
+        for some in (findings, sure)
+    )
+    on_cpu = cpu_work(context.job, priced, scope.asked) if priced and not context.ranks else None
+    lacks = _lacks(scope)
+    if on_cpu is not None and on_cpu.on_cpu:
+        lacks = tuple(each for each in lacks if each.untold != UNTOLD_OF_GPU)
+    said = _sentence(scope, outcome)
+    beyond_ns = longest_unrecorded_ns(context)
+    return Diagnosis(
+        findings=findings,
+        steps=_steps_frame(shown),
+        job=scope.opened,
+        counted=None if context.job is scope.opened else context.job,
+        ranks=shown.ranks or scope.chosen,
+        period_ns=shown.period_ns,
+        step_ns=context.step_ns,
+        profiler_ns=context.replay.profiler_ns if context.ranks else 0.0,
+        bound_by=f"{_bound_by(context, shares, unseen)}{_AS_RECORDED if beyond_ns else ''}",
+        shares=shares,
+        joint_ms=joint_ms,
+        replayed=replayed,
+        explained_percent=context.replay.explained_percent if context.ranks else 0.0,
+        unmatched_percent=context.replay.unmatched_percent if context.ranks else 0.0,
+        not_recorded=lacks,
+        cpu_work=on_cpu,
+        gpu_bound=GpuBound.of(context, sure, sure_ms) if shares else None,
+        phase=scope.phase,
+        left_out_steps=tuple(
+            each for each in context.all_steps.numbers if each not in outcome.kept.numbers
+        ),
+        status=_status(context, outcome) if priced else "not_applicable",
+        health=context.health,
+        unrecorded_ns=beyond_ns,
+        unexplained=(
+            *((*further, *context.not_explained, *outcome.slow) if findings else ()),
+            *not_counted_notices(context),
+            *late_begin_notices(context),
+            *last_step_notices(context, outcome.kept, of_few=True),
+        ),
+        fine=what_is_fine(context) if findings else "",
+        finding=said if on_cpu is None else on_cpu.verdict,
+        notices=(
+            *_notices_of_scope(scope, outcome, lacks),
+            *recording_notices(context),
+            *last_step_notices(context, outcome.kept),
+            *(each for each in outcome.slow if each[1:] not in said),
+            *further,
+            *(replay_notices(context) if context.ranks else ()),
+        ),
+    )
+
+
+def _scope(
+    job: Job, chosen: tuple[int, ...], wanted: tuple[int, ...], limits: Limits, phase: str | None
+) -> _Scope:
+    """Decide which ranks and steps count, and collect the facts about them."""
+    foreign, opened = job.remember(foreign_ranks), job
     if foreign.left_out:
         own = tuple(rank for rank in job.ranks if rank not in foreign.left_out)
         chosen = tuple(rank for rank in chosen if rank in own) or chosen
         job = job.remember(Job.only, own if chosen[0] in own else chosen)
     facts = job.remember(answers_of_all, limits.trials).facts
-    wanted = whole_numbers("steps", steps)
-    is_usual = ranks is None and phase is None and not wanted and limits == Limits()
     asked, phase = _of_phase(job, wanted or None, phase)
     not_priced = _not_priced(job)
-    priced = [rank for rank in chosen if rank not in not_priced]
     alike = [rank for rank in job.ranks if rank not in {**not_priced, **foreign.not_compared}]
-    compared = _compared(facts, alike, priced)
+    compared = _compared(facts, alike, [rank for rank in chosen if rank not in not_priced])
     of_ranks = {rank: facts[rank].steps for rank in compared}
     known = common_steps(of_ranks)
     if known and not known.issuperset(wanted):  # else the answer would cover the whole recording
         raise UnknownStepError.from_steps(wanted, known - {NO_STEP})
-    every_step = Steps.of(of_ranks, asked, phase)
-    together = every_step if wanted else before_cuts(every_step, facts)
-    shown = together.of_ranks(chosen)
-    health = job_health(whole, foreign, together)
-    sound = together.without(health.left_out_steps)
-    context = Context(job, sound, together, facts, limits, health)
-    of_phases = _in_other_phases(job, together) if is_usual else {}  # each replays its own steps
-    every, kept = _findings(context)
-    findings = tuple(each for each in every if _concerns(each, chosen, job))
-    elsewhere = _elsewhere([each for each in every if each not in findings])
-    unseen = unseen_work_notices(context)
-    further = unseen_work_notices(context, apart=True) if findings else ()
-    replayed = _replayed(context, findings)
-    is_known = bool(together.ranks) and context.replay.is_sound and not health.doubts
-    # for times without names, "bound by the GPU, 64.9 %" helped nobody
-    is_known &= context.has_names and not (health.lacks_waits or context.lacks_kernels)
-    shares = context.replay.shares if is_known else {}
-    sure = [each for each in findings if each.confidence == "measured"]
-    joint_ms, sure_ms = (
-        replayed.gain_ms([each.cause for each in some]) if replayed else 0.0
-        for some in (findings, sure)
-    )
-    alike = [rank for rank in priced if rank not in foreign.not_compared]
-    lacks = (
-        _lacks(job, facts, shown, alike, lost_most=health.lost_most)
-        if priced and not health.is_no_recording
-        else ()
-    )
-    on_cpu = cpu_work(job, priced, asked) if priced and not together.ranks else None
-    if on_cpu is not None and on_cpu.on_cpu:
-        lacks = tuple(each for each in lacks if each.untold != UNTOLD_OF_GPU)
-    said = in_words_of(by_rank(_of(chosen, not_priced)), context.conditions(chosen))
-    slow = tuple(slow_step_notices(context, kept, findings, health.left_out_steps))
-    if priced:
-        said = _verdict(context, findings, elsewhere, of_phases, slow)
-    beyond_ns = longest_unrecorded_ns(context)
-    return Diagnosis(
-        findings=findings,
-        steps=_steps_frame(shown),
-        job=whole,
-        counted=None if job is whole else job,
-        ranks=shown.ranks or chosen,
-        period_ns=shown.period_ns,
-        step_ns=context.step_ns,
-        profiler_ns=context.replay.profiler_ns if together.ranks else 0.0,
-        bound_by=f"{_bound_by(context, shares, unseen)}{_AS_RECORDED if beyond_ns else ''}",
-        shares=shares,
-        joint_ms=joint_ms,
-        replayed=replayed,
-        explained_percent=context.replay.explained_percent if together.ranks else 0.0,
-        unmatched_percent=context.replay.unmatched_percent if together.ranks else 0.0,
-        not_recorded=lacks,
-        cpu_work=on_cpu,
-        gpu_bound=GpuBound.of(context, sure, sure_ms) if shares else None,
+    every = Steps.of(of_ranks, asked, phase)
+    uncut = every if wanted else before_cuts(every, facts)
+    health = job_health(opened, foreign, uncut)
+    sound = uncut.without(health.left_out_steps)
+    return _Scope(
+        opened=opened,
+        chosen=chosen,
+        not_priced=not_priced,
+        asked=asked,
         phase=phase,
-        left_out_steps=tuple(each for each in together.numbers if each not in kept.numbers),
-        status=_status(context, findings, of_phases, unseen) if priced else "not_applicable",
-        health=health,
-        unrecorded_ns=beyond_ns,
-        unexplained=(
-            *((*further, *context.not_explained, *slow) if findings else ()),
-            *not_counted_notices(context),
-            *late_begin_notices(context),
-            *last_step_notices(context, kept, of_few=True),
-        ),
-        fine=what_is_fine(context) if findings else "",
-        finding=said if on_cpu is None else on_cpu.verdict,
-        notices=(
-            *health.notices,
-            *behind_cut_notices({*every_step.numbers} - {*together.numbers}),
-            *job.notices_for(chosen),
-            *job.noticed(capture_notices, chosen),
-            *(each.sentence for each in lacks),
-            *((f"on ranks that were not chosen: {elsewhere}",) if elsewhere and findings else ()),
-            *(
-                f"rank {rank} is left out of the diagnosis. {why}"
-                for rank, why in _of(chosen, not_priced if priced else {}).items()
-            ),
-            *phase_notices(job, together, of_phases),
-            *server_notices(server_steps(job).steps),
-            *recording_notices(context),
-            *last_step_notices(context, kept),
-            *(each for each in slow if each[1:] not in said),
-            *further,
-            *(replay_notices(context) if together.ranks else ()),
-        ),
+        after_cuts={*every.numbers} - {*uncut.numbers},
+        context=Context(job, sound, uncut, facts, limits, health),
     )
+
+
+def _outcome(scope: _Scope, *, with_phases: bool) -> _Outcome:
+    """Apply the rules; with other phases of a server, each of which replays its own steps."""
+    context = scope.context
+    of_phases = _in_other_phases(context.job, context.all_steps) if with_phases else {}
+    every, kept = _findings(context)
+    findings = tuple(each for each in every if _concerns(each, scope.chosen, context.job))
+    return _Outcome(
+        findings=findings,
+        elsewhere=_elsewhere([each for each in every if each not in findings]),
+        of_phases=of_phases,
+        kept=kept,
+        slow=tuple(slow_step_notices(context, kept, findings, context.health.left_out_steps)),
+        unseen=unseen_work_notices(context),
+    )
+
+
+def _is_bottleneck_known(context: Context) -> bool:
+    """Whether the critical path shows what sets the time of a step."""
+    health = context.health
+    if not context.ranks or not context.replay.is_sound or health.doubts or health.lacks_waits:
+        return False
+    # for times without names, "bound by the GPU, 64.9 %" helped nobody
+    return context.has_names and not context.lacks_kernels
+
+
+def _sentence(scope: _Scope, outcome: _Outcome) -> str:
+    """The diagnosis in a sentence or two; for ranks without prices, why they have none."""
+    if scope.priced:
+        return _verdict(scope.context, outcome)
+    why = by_rank(_of(scope.chosen, scope.not_priced))
+    return in_words_of(why, scope.context.conditions(scope.chosen))
+
+
+def _notices_of_scope(
+    scope: _Scope, outcome: _Outcome, lacks: Iterable[NotRecorded]
+) -> Iterator[str]:
+    """What is not diagnosed and why: steps, ranks, phases, and what was not recorded of them."""
+    context = scope.context
+    yield from context.health.notices
+    yield from after_cut_notices(scope.after_cuts)
+    yield from context.job.notices_for(scope.chosen)
+    yield from context.job.noticed(capture_notices, scope.chosen)
+    yield from (each.sentence for each in lacks)
+    if outcome.elsewhere and outcome.findings:
+        yield f"on ranks that were not chosen: {outcome.elsewhere}"
+    if scope.priced:
+        for rank, why in _of(scope.chosen, scope.not_priced).items():
+            yield f"rank {rank} is left out of the diagnosis. {why}"
+    yield from phase_notices(context.job, context.all_steps, outcome.of_phases)
+    yield from server_notices(server_steps(context.job).steps)
 
 
 def _not_priced(job: Job) -> dict[int, str]:
@@ -336,10 +424,8 @@ def _of(ranks: Sequence[int], why: Mapping[int, str]) -> dict[int, str]:
     return {rank: why[rank] for rank in ranks if rank in why}
 
 
-def _status(
-    context: Context, findings: Sequence[Finding], of_phases: Sized, unseen: Sequence[str]
-) -> Status:
-    if findings or of_phases:
+def _status(context: Context, outcome: _Outcome) -> Status:
+    if outcome.findings or outcome.of_phases:
         return "findings"
     if not context.ranks:
         return "no_gpu_work"
@@ -347,7 +433,7 @@ def _status(
     is_known &= context.replay.is_sound and context.replay.is_explained
     is_known &= not context.lacks_kernels
     is_known &= not (context.health.doubts or _lost_to_unrecorded_waits(context))
-    return "healthy" if is_known and not unseen else "cannot_tell"
+    return "healthy" if is_known and not outcome.unseen else "cannot_tell"
 
 
 def _lost_to_unrecorded_waits(context: Context) -> float:
@@ -360,24 +446,26 @@ def _lost_to_unrecorded_waits(context: Context) -> float:
     return share if share > context.limits.least_percent_unexplained else 0.0
 
 
-def _lacks(
-    job: Job,
-    facts: Mapping[int, RankFacts],
-    together: Steps,
-    chosen: Sequence[int],
-    *,
-    lost_most: bool,
-) -> tuple[NotRecorded, ...]:
-    """What the traces of all ranks lack."""
-    busy = [rank for rank in chosen if facts[rank].steps["step"].size]
+def _lacks(scope: _Scope) -> tuple[NotRecorded, ...]:
+    """What the traces of all ranks lack; nothing if they are no recordings to diagnose."""
+    context = scope.context
+    job, facts, health = context.job, context.facts, context.health
+    if not scope.priced or health.is_no_recording:
+        return ()
+    busy = [
+        rank
+        for rank in scope.priced
+        if rank not in health.foreign.not_compared and facts[rank].steps["step"].size
+    ]
+    steps = scope.shown
     found = not_recorded(
         {rank: of_rank.records for rank, of_rank in facts.items()},
         world_size=world_size_among(job.reduce(world_size_of, job.ranks)),
-        with_steps=together.are_recorded or job.kind == "request",  # which is not one of many
-        left_out=[rank for rank in busy if rank not in together.ranks],
+        with_steps=steps.are_recorded or job.kind == "request",  # which is not one of many
+        left_out=[rank for rank in busy if rank not in steps.ranks],
         not_opened=job.unopened_ranks,
         serves=step_source(job) == "server",
-        lost_most=lost_most,
+        lost_most=health.lost_most,
     )
     is_of_pytorch = any(source.format == KINETO for source in job.sources.values())
     return found if is_of_pytorch else tuple(each.in_nsys for each in found)
@@ -413,25 +501,19 @@ def _replayed(context: Context, findings: Iterable[Finding]) -> Replayed | None:
     return Replayed(context.job, context.asked_of_replay, found)
 
 
-def _verdict(
-    context: Context,
-    findings: Sequence[Finding],
-    elsewhere: str,
-    of_phases: Mapping[str, str],
-    slow: Sequence[str],
-) -> str:
-    if findings or elsewhere:
-        others = f"Nothing stands out on the chosen ranks; on others: {elsewhere}."
-        return findings[0].sentence if findings else others
+def _verdict(context: Context, outcome: _Outcome) -> str:
+    if outcome.findings or outcome.elsewhere:
+        others = f"Nothing stands out on the chosen ranks; on others: {outcome.elsewhere}."
+        return outcome.findings[0].sentence if outcome.findings else others
     if untold := _no_cause_told(context):
         return untold
-    unseen = _as_clauses((*unseen_work_notices(context), *context.not_explained))
-    if of_phases:
-        others = "; ".join(f"in {name} steps, {said}" for name, said in of_phases.items())
+    unseen = _as_clauses((*outcome.unseen, *context.not_explained))
+    if outcome.of_phases:
+        others = "; ".join(f"in {name} steps, {said}" for name, said in outcome.of_phases.items())
         own = f"Nothing stands out in {context.steps.phase} steps{unseen}"
         return f"{own}, but {others}.{what_gpus_do(context)}"
     # a job whose first step loads data for 200 of 220 ms must not read as one without problems
-    there = "".join(f"{capitalised(lost)}. There, " for lost in slow)
+    there = "".join(f"{capitalised(lost)}. There, " for lost in outcome.slow)
     does = what_gpus_do(context)
     if few := on_few_multiprocessors(context):
         return f"{there}{few}{unseen}.{does}"

@@ -58,7 +58,7 @@ def recording_notices(context: Context) -> Iterator[str]:
         yield from training_mode_notices(context)
 
 
-def behind_cut_notices(steps: Collection[int]) -> Iterator[str]:
+def after_cut_notices(steps: Collection[int]) -> Iterator[str]:
     """Steps left out of the mean because their GPU work lies after the cut in a file."""
     if steps:
         which, do = ("step", "does") if len(steps) == 1 else ("steps", "do")

@@ -136,7 +136,7 @@ class Dashboard(DrawnWidget):
         self.output_dir = output_dir
         self._is_chosen = tab is not None or "panel" in traits
         self.selection.join(self)
-        self._tell("", plain_selection(self.selection))
+        self._set_verdict("", plain_selection(self.selection))
         self.observe(self._ask_update, ["_visible", "unticked"])
         self.observe(self._keep_panel, "panel")
         self.on_msg(self._act)
@@ -204,7 +204,7 @@ class Dashboard(DrawnWidget):
             self._show_panels()
             self._selection, self._bands = self.selection, NOT_YET
             self._options, self.unticked = [], ()
-            self._tell("", {})
+            self._set_verdict("", {})
         selection.leave(self)
         self.selection.join(self)
         for panel in left:
@@ -288,10 +288,6 @@ class Dashboard(DrawnWidget):
         """The options of the search, which a live page requests instead."""
         return {"_options": self._options or options(self.job)}
 
-    def compute_all(self) -> None:
-        """Compute the bands, even if no page shows them; a failure becomes part of them."""
-        self._show()
-
     def close(self) -> None:
         """Close the dashboard and its panels."""
         self.selection.leave(self)
@@ -315,7 +311,7 @@ class Dashboard(DrawnWidget):
     def _children(self) -> list[Panel[Any]]:
         return [self.header, *self.panels.values()]
 
-    def _selected(self, name: str) -> None:
+    def _selection_changed(self, name: str) -> None:
         """Follow the selection; each phase of a server has its own findings."""
         if name == "phase":
             self.unticked = ()
@@ -376,13 +372,13 @@ class Dashboard(DrawnWidget):
 
     def _update(self) -> None:
         """Report what is selected, and compute the bands if a page shows them."""
-        self._tell(self.verdict, plain_selection(self.selection))
+        self._set_verdict(self.verdict, plain_selection(self.selection))
         if self._visible:
-            self._show()
+            self.compute_all()
 
     @locked
-    def _show(self) -> None:
-        """Compute the bands for the selection; a failure becomes part of them."""
+    def compute_all(self) -> None:
+        """Compute the bands for the selection, with any failure, even if no page shows them."""
         wanted = {**self.selection.values(), "unticked": self.unticked}
         before = self._shown_for or {}
         if wanted == before:
@@ -398,7 +394,7 @@ class Dashboard(DrawnWidget):
                 is_all = self.selection.values() == self.selection.nothing()
                 self._bands = first["bands"] if is_all else bands_of(self.findings, self.selection)
                 self.job.forget(replay_of_ranks)  # 60 MB for 1.5 M events
-            self._tell(self._verdict(), plain_selection(self.selection))
+            self._set_verdict(self._verdict(), plain_selection(self.selection))
             self._open_answer(first["answer"])
         except Exception as failure:  # noqa: BLE001  # it is shown in the dashboard
             self._bands = {**self._bands, "error": reason(failure)}
@@ -410,7 +406,7 @@ class Dashboard(DrawnWidget):
 
     def _repr_llm_(self) -> str:
         """What the diagnosis found, what is selected, and what to read next."""
-        self._show()
+        self.compute_all()
         said = [self.verdict or self._bands["error"] or "", "", f"Selected: {self.selected}"]
         then = f"panel.table, panel.verdict of one of panels: {', '.join(self.panels)}"
         return bounded("\n".join(said), f"Next: findings; {then}.")
@@ -422,9 +418,9 @@ class Dashboard(DrawnWidget):
         self._is_chosen = True
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:  # noqa: ANN401
-        self._show()
+        self.compute_all()
         if self.panel:
-            self.panels[self.panel]._show()  # noqa: SLF001
+            self.panels[self.panel].compute_all()
         return_freed_memory()  # 50 MB for 1.5 M events, which would add to the timeline's
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
         html = self._summary()

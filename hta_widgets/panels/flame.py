@@ -142,11 +142,11 @@ class FlamePanel(Panel[Flame]):
     def _picture(self, result: Flame) -> str:
         return image(flame_picture(result), self.title)
 
-    def _shown(self, outcome: RenderedView[Flame] | Exception) -> View:
+    def _view_of(self, outcome: RenderedView[Flame] | Exception) -> View:
         if isinstance(outcome, RenderedView):
             result = outcome.result
             self._drawn = self._memo.get("boxes", lambda: columns_as_text(boxes(result)), result)
-        return super()._shown(outcome)
+        return super()._view_of(outcome)
 
     _drawn = ""
 

@@ -269,13 +269,13 @@ class TestTabs:
 
     def test_that_of_the_first_finding_is_open_unless_one_was_chosen(self, loaded: Job):
         board, chosen = Dashboard(loaded), Dashboard(loaded, tab="memory")
-        board._show()
-        chosen._show()
+        board.compute_all()
+        chosen.compute_all()
         assert board.panel == board.findings[0].links[0].panel == "idle_owners"
         assert chosen.tab == "memory"
         board.tab = "ranks"
         board.selection.ranks = [1]
-        board._show()
+        board.compute_all()
         assert board.panel == "ranks"
         board.selection.ranks = []
 
@@ -286,7 +286,7 @@ class TestTabs:
             for each in (call(place, 1, place), kernel(100 * place + 5, 99.9, correlation=place))
         ]
         board = Dashboard(write(tmp_path / "rank-0.json", works))
-        board._show()
+        board.compute_all()
         assert (len(board.findings), board.panel) == (0, "kernel_breakdown")
 
 
@@ -422,7 +422,7 @@ class TestBudget:
         assert sum(part["all_share"] for part in chosen["parts"]) == pytest.approx(1)
         for name in ("ranks", "steps"):
             panel = board.panels[name]
-            panel._show()
+            panel.compute_all()
             said = "The selected window contains no analysed time."
             assert panel.nothing_to_show(panel.result) == said
             assert panel._view["empty"] == said
@@ -453,14 +453,14 @@ def test_the_selected_events_are_sent_as_a_file(loaded: Job, monkeypatch):
     lines = gzip.decompress(packed).decode().splitlines()
     assert len(lines) == 1 + len(board.events)
     assert lines[0].lstrip("\ufeff").replace('"', "").split(",") == [*board.events]
-    board._show()
+    board.compute_all()
     assert board._bands["detail"]["about"].endswith(" · on rank 2 · in step 11")
     board.selection.set()
 
 
 def test_what_a_step_takes_without_the_ticked_findings_is_replayed_together(loaded: Job):
     board = Dashboard(loaded)
-    board._show()
+    board.compute_all()
     found = board.findings
     assert board._bands["replayed"] == [*range(len(found))]
     left = duration(found.step_ns - found.joint_ms * 1e6)

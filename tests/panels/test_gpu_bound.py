@@ -28,7 +28,7 @@ from tests.kineto_text import call, kernel
 
 def test_it_is_not_said_where_there_is_a_finding(loaded: Job):
     board = Dashboard(loaded)
-    board._show()
+    board.compute_all()
     assert board._bands["findings"]
     assert board._bands["kernels"] is None
 
@@ -40,7 +40,7 @@ def test_the_largest_kernels_come_first_with_their_calls_and_share(tmp_path):
         kernel(20 + 1000 * n, 1000, name=name, correlation=n + 1) for n, name in enumerate(names)
     ]
     board = Dashboard(open_job(tmp_path, [[*launches, *kernels]]))
-    board._show()
+    board.compute_all()
     assert board._bands["kernels"]["text"] == "in the GPU span"
     table = board._bands["kernels"]["table"]
     names = [each["name"] for each in table["columns"]]
@@ -52,7 +52,7 @@ def test_the_largest_kernels_come_first_with_their_calls_and_share(tmp_path):
 
 def test_bars_of_what_to_try_are_parts_of_the_largest_price(real_traces):
     board = Dashboard(real_traces / "kineto" / "compare_test")
-    board._show()
+    board.compute_all()
     (found,), (tried, *_) = board._bands["findings"], board._bands["to_try"]
     assert (found["price"], tried["price"]) == ("8.08 ms", "4.21 ms")
     assert (found["share"], tried["share"]) == pytest.approx((1, 4.21 / 8.08), rel=0.001)
@@ -77,7 +77,7 @@ def test_the_panel_of_a_line_marks_what_it_is_about(real_traces, trace):
 
 def test_amd_has_words_of_its_own(real_traces):
     board = Dashboard(real_traces / "kineto" / "sglang_decode_graph")
-    board._show()
+    board.compute_all()
     kernels = board._bands["kernels"]
     said = [
         board._bands["to_try"][1]["cause"],
@@ -87,7 +87,7 @@ def test_amd_has_words_of_its_own(real_traces):
     assert "in HIP graphs" in said[0]
     assert "matrix cores" in said[1:]
     panel = board.panels["operators"]
-    panel._show()
+    panel.compute_all()
     shown = [panel.verdict, *(each["label"] for each in panel._view["table"]["columns"])]
     assert "HIP graph 1 (544 kernels) takes the most" in shown[0]
     assert not any("CUDA graph" in text or "tensor core" in text for text in (*said, *shown))

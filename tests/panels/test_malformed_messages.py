@@ -188,10 +188,10 @@ class TestRanksOfAnotherJob:
         question = {"kind": ROWS, "id": "1", "sort": "", "descending": False, "filter": ""}
         ask(board, {**question, "first": 0, "count": 2})
         assert sent[-1][1]["content"] == {"kind": ROWS, "id": "1", "problem": said}
-        board._show()
+        board.compute_all()
         assert board._bands["error"] == said
         arrive(board.selection, {"ranks": [3]})
-        board._show()
+        board.compute_all()
         assert board._bands["error"] is None
         ask(board, {"act": "next"})
         assert board.selection.window_ns

@@ -224,7 +224,7 @@ def test_details_of_a_kernel_are_those_of_its_events(board):
     name = board.events["name"].mode()[0]
     board.selection.set(kernel=name)
     events = board.events
-    board._show()
+    board.compute_all()
     detail = board._bands["detail"]
     assert detail["name"] == name
     assert [bar["rank"] for bar in detail["bars"]] == [0, 1, 2, 3]
@@ -239,7 +239,7 @@ def test_details_have_a_name_of_one_line(real_traces):
     longest = max(board.events["name"], key=len)
     assert len(longest) > 1_000
     board.selection.set(kernel=longest)
-    board._show()
+    board.compute_all()
     detail = board._bands["detail"]
     assert (detail["name"], len(detail["label"]) <= 96) == (longest, True)
     assert not detail["label"].startswith(("void", "_Z"))
@@ -252,7 +252,7 @@ def test_details_tell_the_part_of_a_kernel_in_the_window(board):
     first, second = (events.iloc[place] for place in (0, 1))
     middle_ns = int(first["start_ns"] + first["duration_ns"] // 2)
     board.selection.set(kernel=name, ranks=[0], window_ns=(middle_ns, int(second["start_ns"])))
-    board._show()
+    board.compute_all()
     facts = {fact["label"]: fact["text"] for fact in board._bands["detail"]["facts"]}
     half_ns = int(first["duration_ns"] - first["duration_ns"] // 2)
     assert facts["in the window"] == f"{duration(half_ns)}, 1 time"
@@ -263,7 +263,7 @@ def test_details_of_an_operator_without_gpu_work_are_those_of_its_calls(real_tra
     board = Dashboard(real_traces / "kineto" / "no_rank")
     (row,) = (each for each in board.findings.cpu_work.operators if each.name == "aten::copy_")
     board.selection.set(operators=["aten::copy_"])
-    board._show()
+    board.compute_all()
     facts = {fact["label"]: fact["text"] for fact in board._bands["detail"]["facts"]}
     assert facts["calls"] == f"{row.calls} calls"
     assert facts["self CPU time"] == duration(row.own_ns)
@@ -305,7 +305,7 @@ def test_the_search_tells_the_gpu_time_of_operators_largest_first(board):
 
 def test_a_page_can_ask_for_nothing_else(board):
     ask(board, "close")
-    ask(board, "_show")
+    ask(board, "compute_all")
     ask(board, ["undo"])
     ask(board, None)
     assert board.comm is not None

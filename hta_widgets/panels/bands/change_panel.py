@@ -187,16 +187,16 @@ class ChangePanel(PanelOfTwo[Change]):
     def _inputs(self) -> tuple[object, ...]:
         return (*super()._inputs(), *self._asked())
 
-    def _shown(self, outcome: RenderedView[Change] | Exception) -> View:
+    def _view_of(self, outcome: RenderedView[Change] | Exception) -> View:
         if isinstance(outcome, RenderedView):
             self._stacked = self._stack(outcome.result)
             for name in _OF_BOTH:
                 self._pass_on(name)
-        return super()._shown(outcome)
+        return super()._view_of(outcome)
 
-    def _selected(self, name: str) -> None:
+    def _selection_changed(self, name: str) -> None:
         """Show other steps, or select in one job what was selected in the other."""
-        super()._selected(name)
+        super()._selection_changed(name)
         if name in ("ranks", "steps"):
             UPDATES.ask(self)
         elif name in _OF_BOTH and self._in_sight:

@@ -101,7 +101,7 @@ class DrawnWidget(Widget):
         write_report(target, page(self.job.name, summaries, saved_models(widgets)))
         return target
 
-    def _tell(self, verdict: str, selected: dict[str, object]) -> None:
+    def _set_verdict(self, verdict: str, selected: dict[str, object]) -> None:
         """Set the read-only traits."""
         with self.hold_sync():
             self.set_trait("verdict", bounded(verdict, most=_MOST_OF_VERDICT))

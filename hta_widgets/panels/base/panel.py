@@ -432,8 +432,9 @@ class Panel(DrawnWidget, Generic[ResultT]):
         return self.analyse([]) if self.linked and self.ranks else result
 
     def compute_all(self) -> None:
-        """Compute the view if it is outdated; a failure becomes part of the view."""
-        self._show()
+        """Compute the view, with any failure, if it is outdated, even if no page shows it."""
+        if self._outdated:
+            self._compute()
 
     def summary(self, limit: int = SUMMARY_BYTES) -> str:
         """Return title, finding, charts and first rows as HTML.
@@ -443,7 +444,7 @@ class Panel(DrawnWidget, Generic[ResultT]):
         limit : int
             Maximum number of bytes; charts and rows that are too large are left out.
         """
-        self._show()
+        self.compute_all()
         title, shown = self._spec["title"], self._rendered
         drawings, picture = (shown.drawings, self._picture(shown.result)) if shown else ({}, "")
         return html_summary(title, self._view, drawings, limit, picture)
@@ -459,7 +460,7 @@ class Panel(DrawnWidget, Generic[ResultT]):
 
     def _repr_llm_(self) -> str:
         """The finding, the selection, the first rows of the table, and what to read next."""
-        self._show()
+        self.compute_all()
         shown = [f"{self!r}: {self.title}", self.verdict]
         if self.selected:
             shown.append(f"Selected: {json.dumps(self.selected)}")
@@ -580,17 +581,17 @@ class Panel(DrawnWidget, Generic[ResultT]):
     def _follow(self) -> None:
         self.observe(self._ask_update, ["_req", "_visible", *self._parameters])
         for name in self._linked:
-            self.observe(self._select, name)
+            self.observe(self._set_in_selection, name)
         self.selection.join(self)
 
     @validate(*LINKED_FIELDS)
     def _as_in_selection(self, proposal: dict[str, Any]) -> list[int]:
         return self.selection.picked(proposal["trait"].name, proposal["value"])
 
-    def _select(self, change: Bunch) -> None:
+    def _set_in_selection(self, change: Bunch) -> None:
         setattr(self.selection, change.name, change.new)
 
-    def _selected(self, name: str) -> None:
+    def _selection_changed(self, name: str) -> None:
         """Take over a field of the selection."""
         if name in self._linked:
             setattr(self, name, getattr(self.selection, name))
@@ -664,15 +665,10 @@ class Panel(DrawnWidget, Generic[ResultT]):
         outcome = self._computed.outcome if self._computed else None
         return outcome if isinstance(outcome, RenderedView) else None
 
-    def _show(self) -> None:
-        """Compute an outdated view before it is displayed; a failure becomes part of the view."""
-        if self._outdated:
-            self._compute()
-
     @locked
     def _current(self) -> RenderedView[ResultT]:
         for name in self._linked:
-            self._selected(name)
+            self._selection_changed(name)
         computed = self._computed
         known = computed is not None and not self._outdated
         outcome = computed.outcome if computed and known else self._compute()
@@ -699,14 +695,16 @@ class Panel(DrawnWidget, Generic[ResultT]):
             self._activity = "computing"
 
     def _publish(self, outcome: RenderedView[ResultT] | Exception) -> None:
-        view = self._shown(outcome)
+        view = self._view_of(outcome)
         self._refused = None
         with self.hold_sync():
             self._view = view
             self._activity = "idle"
-            self._tell(self._said(outcome), plain_selection(self.selection, self.depends_on))
+            self._set_verdict(
+                self._verdict_of(outcome), plain_selection(self.selection, self.depends_on)
+            )
 
-    def _said(self, outcome: RenderedView[ResultT] | Exception) -> str:
+    def _verdict_of(self, outcome: RenderedView[ResultT] | Exception) -> str:
         """The finding, regardless of refused messages, or the reason for a failure."""
         if isinstance(outcome, Exception):
             return self._shortening()(reason(outcome))
@@ -780,7 +778,7 @@ class Panel(DrawnWidget, Generic[ResultT]):
         first_only = self.job.too_many_to_hold(known)
         return self.job.has_gpu_work(known[:1] if first_only else known)
 
-    def _shown(self, outcome: RenderedView[ResultT] | Exception) -> View:
+    def _view_of(self, outcome: RenderedView[ResultT] | Exception) -> View:
         view = self._view
         if isinstance(outcome, Exception):
             view = {**view, "rev": self._req, "error": self._refused or reason(outcome)}

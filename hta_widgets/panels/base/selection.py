@@ -55,7 +55,7 @@ class SelectedTime(TypedDict):
 class Follower(Protocol):
     """A listener that a selection notifies of changes."""
 
-    def _selected(self, name: str) -> None:
+    def _selection_changed(self, name: str) -> None:
         """Take over a field of the selection."""
 
 
@@ -281,14 +281,14 @@ class Selection(SharedModel):
             UPDATES.ask(self)
             try:
                 super().notify_change(change)
-                self._tell(change["name"])
+                self._notify_followers(change["name"])
             except BaseException:
-                self._tell(change["name"])
+                self._notify_followers(change["name"])
                 raise
 
-    def _tell(self, name: str) -> None:
+    def _notify_followers(self, name: str) -> None:
         for follower in list(self._followers):
-            follower._selected(name)  # noqa: SLF001
+            follower._selection_changed(name)  # noqa: SLF001
 
     def _announce(self) -> None:
         """Do nothing: a selection computes nothing, so no newer view is on its way."""

@@ -44,8 +44,8 @@ class ZoomedPanel(Panel[ResultT]):
         if not self.window_us:
             self._zoom_to_selection()
 
-    def _selected(self, name: str) -> None:
-        super()._selected(name)
+    def _selection_changed(self, name: str) -> None:
+        super()._selection_changed(name)
         if name == "window_ns":
             self._zoom_to_selection()
 

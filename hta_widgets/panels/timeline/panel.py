@@ -125,9 +125,9 @@ class TimelinePanel(Panel[Timeline]):
 
     _lit = cast("List[LitRank]", List()).tag(sync=True)
 
-    def _selected(self, name: str) -> None:
+    def _selection_changed(self, name: str) -> None:
         """Highlight the intervals of the selected finding."""
-        super()._selected(name)
+        super()._selection_changed(name)
         if name not in ("finding", "phase", "window_ns"):
             return
         shown: list[LitRank] = []
@@ -195,10 +195,10 @@ class TimelinePanel(Panel[Timeline]):
     def _picture(self, result: Timeline) -> str:
         return image(timeline_picture(result), self.title)
 
-    def _shown(self, outcome: RenderedView[Timeline] | Exception) -> View:
+    def _view_of(self, outcome: RenderedView[Timeline] | Exception) -> View:
         if isinstance(outcome, RenderedView):
             self._memo.call(self._lay_out, outcome.result)
-        return super()._shown(outcome)
+        return super()._view_of(outcome)
 
     def _lay_out(self, result: Timeline) -> None:
         steps = {

@@ -575,7 +575,7 @@ def _bound_by(context: Context, shares: Mapping[str, float], unseen: Sequence[st
     if not shares:
         return ""
     words, doubts = bound_by(shares), ""
-    before_ns = longest_set_up(context).inside.whole_ns
+    before_ns = longest_set_up(context).hot_path.whole_ns
     if before_ns > context.step_ns:
         first = f"{'up to ' if len(context.ranks) > 1 else ''}{duration(before_ns)}"
         words = f"after {first} in which the GPU has no work, {words}"

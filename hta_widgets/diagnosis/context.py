@@ -112,7 +112,7 @@ class Context:
 
     def without_trials(self) -> Context:
         """The same without the trials of an autotuner that no step marks set apart."""
-        columns = {rank: self.facts[rank].beside_trials for rank in self.ranks}
+        columns = {rank: self.facts[rank].steps_without_trials for rank in self.ranks}
         if self.steps.are_recorded or not any(columns.values()):
             return self
         known = {rank: each or self.facts[rank].steps for rank, each in columns.items()}

@@ -33,7 +33,7 @@ from hta_widgets.analyses.time.tensor_cores import is_product
 from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.cause import Cause, cause
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, kind_of_operator
+from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, operator_cost
 from hta_widgets.diagnosis.facts.conditions import Condition, holding
 from hta_widgets.diagnosis.facts.gpus import Gpu
 from hta_widgets.diagnosis.facts.kernel_facts import (
@@ -489,7 +489,7 @@ def large_products(context: Context) -> Finding | None:
     reached = _reached(products)
     most = records(products)[0]
     shape = most["operator"], most["input_dims"], most["input_types"]
-    uneven = kind in HALF_TYPES and kind_of_operator(*shape).uneven
+    uneven = kind in HALF_TYPES and operator_cost(*shape).uneven
     gpu = _gpu(context)
     has_fp8 = kind in HALF_TYPES and gpu.peak is not None and "fp8" in gpu.peak.tflops
     held = {

@@ -16,7 +16,7 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.compute_facts import (
     HALF_TYPES,
     MULTIPLE,
-    kind_of_operator,
+    operator_cost,
 )
 from hta_widgets.diagnosis.fine import hidden_communication, ranks_alike
 from hta_widgets.diagnosis.gpu_bound import (
@@ -255,6 +255,6 @@ def products_of(
             gpu_ns=sum(row["gpu_ns"] for row in rows),
             least_ns=sum(least_ns),
             computing_ns=sum(each for each, own in zip(least_ns, computes, strict=True) if own),
-            uneven=next(filter(None, (kind_of_operator(*each).uneven for each in shapes)), ""),
+            uneven=next(filter(None, (operator_cost(*each).uneven for each in shapes)), ""),
         )
     return found

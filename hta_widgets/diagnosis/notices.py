@@ -19,7 +19,7 @@ from hta_widgets.analyses.server_steps import phases_of, server_steps, step_sour
 from hta_widgets.analyses.time import patterns
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.facts.gap_owners import Inside
+from hta_widgets.diagnosis.facts.gap_owners import HotPath
 from hta_widgets.diagnosis.facts.host_facts import Recomputed
 from hta_widgets.diagnosis.facts.kernel_facts import as_in_training_ns
 from hta_widgets.diagnosis.finding import Finding, in_words_of
@@ -140,8 +140,8 @@ def longest_set_up(context: Context) -> SetUp:
     """
     facts = [context.facts[rank] for rank in context.ranks]
     found = [each.set_up for each in facts if not each.lead_in_ns]
-    longest = max(found, key=lambda each: each.inside.whole_ns, default=SetUp())
-    length_ns, names = longest.inside.whole_ns, longest.calls_ns
+    longest = max(found, key=lambda each: each.hot_path.whole_ns, default=SetUp())
+    length_ns, names = longest.hot_path.whole_ns, longest.calls_ns
     waits_ns = sum(ns for name, ns in names.items() if patterns.BLOCKING.search(name))
     least_ns = BEFORE_GPU_WORK * (length_ns + context.steps.period_ns)
     is_said = length_ns >= max(SET_UP_NS, least_ns) and 2 * waits_ns <= length_ns
@@ -192,7 +192,7 @@ reported."""
 def after_gpu_work_notices(context: Context) -> Iterator[str]:
     """What the host does at the end of a request, after all GPU work, if that takes long."""
     parts = [context.facts[rank].after_gpu_work for rank in context.ranks]
-    longest = max(parts, key=lambda each: each.whole_ns, default=Inside())
+    longest = max(parts, key=lambda each: each.whole_ns, default=HotPath())
     within = innermost_within(context, [longest]) if longest.whole_ns else None
     if within and longest.whole_ns > AFTER_GPU_WORK * context.steps.period_ns:
         yield (

@@ -23,7 +23,7 @@ from hta_widgets.diagnosis.facts.communication_facts import (
 )
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts, compute_facts
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of, holding
-from hta_widgets.diagnosis.facts.gap_owners import Inside, inside_idle
+from hta_widgets.diagnosis.facts.gap_owners import HotPath, idle_hot_path
 from hta_widgets.diagnosis.facts.host_facts import HostFacts, host_facts
 from hta_widgets.diagnosis.facts.step_facts import Columns
 from hta_widgets.diagnosis.job.steps import Steps, compared_ranks
@@ -88,7 +88,7 @@ def last_step(rank: Rank, steps: DeviceSteps) -> LastStep | None:
 class SetUp(NamedTuple):
     """Where time passes before the first GPU work, if no steps are recorded."""
 
-    inside: Inside = Inside()
+    hot_path: HotPath = HotPath()
     nothing_ns: int = 0
     """Time in which the thread that works for the GPU is in no recorded call."""
     calls_ns: Mapping[str, int] = {}
@@ -99,7 +99,7 @@ def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
     """What comes before the first GPU work; empty if steps are recorded."""
     if NO_STEP not in steps.window.steps:
         return SetUp()
-    segments, thread = _beside_gpu_work(rank, steps, HEAD)
+    segments, thread = _outside_gpu_work(rank, steps, HEAD)
     owner, length_ns = segments.owner, segments.length_ns
     calls, names = calls_of(rank), rank.trace.events.name.values
     is_of_cuda = (owner >= 0) & np.append(calls.is_launch_call, False)[owner]
@@ -107,7 +107,7 @@ def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
     codes = calls.name[owner[is_of_cuda][by_name.first]].tolist()
     sums = by_name.reduce(np.add, length_ns[is_of_cuda]).tolist()
     return SetUp(
-        inside_idle(rank, segments),
+        idle_hot_path(rank, segments),
         int(length_ns[(owner < 0) & (thread >= 0)].sum()),
         {names[code]: ns for code, ns in zip(codes, sums, strict=True)},
     )
@@ -128,18 +128,18 @@ def unrecorded_ns(rank: Rank, steps: DeviceSteps) -> int:
     return max(end_ns - int(events.end_ns[is_other].max(initial=0)), 0)
 
 
-def after_gpu_work(rank: Rank, steps: DeviceSteps) -> Inside:
+def after_gpu_work(rank: Rank, steps: DeviceSteps) -> HotPath:
     """Where time passes while the only analysed step goes on, by its mark, after its GPU work.
 
     The user of a request waits for it, too; of one step of many, it is the start of the next.
     """
     end_ns = int((steps.window.step_start_ns + steps.window.step_length_ns)[0])
     if len(steps.window.steps) > 1 or NO_STEP in steps.window.steps:
-        return Inside()
-    return inside_idle(rank, _beside_gpu_work(rank, steps, TAIL, end_ns)[0])
+        return HotPath()
+    return idle_hot_path(rank, _outside_gpu_work(rank, steps, TAIL, end_ns)[0])
 
 
-def _beside_gpu_work(
+def _outside_gpu_work(
     rank: Rank, steps: DeviceSteps, part: int, end_ns: int = NEVER
 ) -> tuple[IdleSegments, IntArray]:
     """The time before or after all GPU work, up to some time, with the threads that own it."""
@@ -165,11 +165,11 @@ class RankFacts(NamedTuple):
     """Kinds of the computing kernels."""
     host: HostFacts | None = None
     """None without GPU work."""
-    beside_trials: Columns | None = None
+    steps_without_trials: Columns | None = None
     """``steps`` without an autotuner's trials, if trials are found and no steps are recorded."""
     last_step: LastStep | None = None
     """The last step, if it is left out."""
-    behind_cut: tuple[int, ...] = ()
+    after_cut: tuple[int, ...] = ()
     """If the file is cut, numbers of the host's steps that end after the last launch with GPU work:
     what else their GPU did is not known."""
     lead_in_ns: int = 0
@@ -182,7 +182,7 @@ class RankFacts(NamedTuple):
     set_up: SetUp = SetUp()
     unrecorded_ns: int = 0
     """Time at the end of the last analysed step, by its mark, with nothing recorded."""
-    after_gpu_work: Inside = Inside()
+    after_gpu_work: HotPath = HotPath()
 
 
 def rank_facts(
@@ -203,14 +203,14 @@ def rank_facts(
         return found
     host = host_facts(rank, steps, limits)
     columns = {**columns, **host.trials.columns, "host_copies": host.copies.exposed_ns}
-    is_sampled = any(each.sampled for each in host.gaps.inside.values())
+    is_sampled = any(each.sampled for each in host.gaps.hot_paths.values())
     return found._replace(
         steps=columns,
         conditions=found.conditions | holding({Condition.SAMPLED: is_sampled}),
         host=host,
-        beside_trials=_beside_trials(rank, steps, host, columns),
+        steps_without_trials=_steps_without_trials(rank, steps, host, columns),
         last_step=last_step(rank, steps),
-        behind_cut=_behind_cut(rank, steps),
+        after_cut=_after_cut(rank, steps),
         begin_ns=(int(steps.window.step_start_ns[0]), int(rank.trace.events.start_ns.min())),
         set_up=set_up(rank, steps),
         unrecorded_ns=unrecorded_ns(rank, steps),
@@ -218,7 +218,7 @@ def rank_facts(
     )
 
 
-def _behind_cut(rank: Rank, steps: DeviceSteps) -> tuple[int, ...]:
+def _after_cut(rank: Rank, steps: DeviceSteps) -> tuple[int, ...]:
     launches, marks = steps.work.launch[steps.work.launch >= 0], rank.steps
     if not (rank.trace.faults.is_cut and launches.size):
         return ()
@@ -226,7 +226,7 @@ def _behind_cut(rank: Rank, steps: DeviceSteps) -> tuple[int, ...]:
     return tuple(sorted({*marks.number[marks.end_ns > last_ns].tolist()}))
 
 
-def _beside_trials(
+def _steps_without_trials(
     rank: Rank, steps: DeviceSteps, host: HostFacts, columns: Columns
 ) -> Columns | None:
     """The columns of the steps without the time from the first to the last trial of each series."""
@@ -301,7 +301,7 @@ def replay_of_ranks(
 
 def before_cuts(steps: Steps, facts: Mapping[int, RankFacts]) -> Steps:
     """The steps without those after the cut in a file; all of them if none would be left."""
-    return steps.without({step for rank in steps.ranks for step in facts[rank].behind_cut})
+    return steps.without({step for rank in steps.ranks for step in facts[rank].after_cut})
 
 
 def replay(

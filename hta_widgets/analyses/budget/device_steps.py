@@ -379,7 +379,7 @@ class _Division:
         self.rank, self.device, self.gaps = rank, device, gaps
         self.calls: Calls = calls_of(rank)
         self.host = LateLaunches(rank, gaps)
-        self.stretch_ns, self.launch_ns, self.reach_ns = self.host.moments_ns
+        self.stretch_start_ns, self.launch_ns, self.decided_until_ns = self.host.moments_ns
         has_drained = inside & self._waits_for_work[owned.drain]
         self.drain = np.where(has_drained, owned.drain, NO_CALL)
         self.decided, self.is_late = inside & self.host.decided, inside & self.host.is_late
@@ -408,7 +408,7 @@ class _Division:
         prompt = self.is_prompt[self.segments.gap]
         kind[prompt] = GAP["gap_op"]
         decides = (self.is_late | self.host.launches_long)[self.segments.gap]
-        decides &= self.segments.end_ns <= self.reach_ns[self.segments.gap]
+        decides &= self.segments.end_ns <= self.decided_until_ns[self.segments.gap]
         unattributed = np.zeros(kind.size, dtype=np.bool_)
         if not self.has_operators:
             unattributed = (decides | prompt) & (kind == GAP["gap_pause"])
@@ -466,7 +466,7 @@ class _Division:
         Returns the segments in calls that block for long, which are not part of this time.
         """
         gap, length_ns = self.segments.gap, self.segments.length_ns
-        inside = is_open & (self.segments.start_ns >= self.stretch_ns[gap])
+        inside = is_open & (self.segments.start_ns >= self.stretch_start_ns[gap])
         inside &= self.segments.end_ns <= self.launch_ns[gap]
         blocked = inside & self._is_inside(blocking_calls(self.rank))
         in_call = _sums_of(length_ns, blocked, self.segments.owner + 1, self.calls.kind.size + 1)
@@ -611,7 +611,7 @@ class _Division:
         """Whether a graph is captured before the launch after each interval."""
         places = np.flatnonzero(self.calls.named(patterns.CAPTURING.search))
         starts = np.sort(self.calls.start_ns[places])
-        first = np.searchsorted(starts, self.stretch_ns)
+        first = np.searchsorted(starts, self.stretch_start_ns)
         return np.asarray(np.searchsorted(starts, self.launch_ns) > first)
 
     @cached_property

@@ -92,8 +92,8 @@ class Gaps:
     """Position in `PARTS`."""
     launch: IntArray
     """Row of the call that launched the work after the interval; if the trace lacks it, of the call
-    that came too late for what follows on the stream (see `_late_behind`). -1 if neither is in the
-    trace, or nothing follows."""
+    that came too late for what follows on the stream (see `_late_launch_after`). -1 if neither is
+    in the trace, or nothing follows."""
     inside_graph: Mask
     """Whether the work on both sides belongs to one launched graph."""
     after: IntArray
@@ -232,7 +232,7 @@ def _on_device(rank: Rank, window: Window, device: int) -> dict[str, NDArray[np.
     after, before = work_after(rank, rows, end), _work_before(rank, rows, start)
     launch = np.where(after >= 0, rank.launches[after], NO_CALL).astype(np.int64)
     unknown = np.flatnonzero((after >= 0) & (launch == NO_CALL))
-    launch[unknown] = _late_behind(rank, rows, after[unknown], start[unknown])
+    launch[unknown] = _late_launch_after(rank, rows, after[unknown], start[unknown])
     launch_before = np.where(before >= 0, rank.launches[before], NO_CALL).astype(np.int64)
     inside_graph = are_of_one_graph(launch_before, launch, events)
     part = np.where(after < 0, TAIL, BETWEEN)
@@ -265,7 +265,7 @@ def _are_prefetched(rank: Rank, rows: Int64Array, end: Times) -> Mask:
     return np.asarray(last_asked > last_launched)
 
 
-def _late_behind(rank: Rank, rows: Int64Array, work: Int64Array, start: Times) -> Int64Array:
+def _late_launch_after(rank: Rank, rows: Int64Array, work: Int64Array, start: Times) -> Int64Array:
     """The launch call of what follows on the stream of some work, if it came too late; else -1.
 
     Recorders leave out the calls of some copies and fills; what uses these is not launched either
@@ -351,7 +351,7 @@ class LateLaunches:
     @property
     def moments_ns(self) -> tuple[Times, Times, Times]:
         """Times in each interval at which what the host does changes, see `device_steps`."""
-        return self.stretch_ns, self.launch_ns, self.reach_ns
+        return self.stretch_start_ns, self.launch_ns, self.decided_until_ns
 
     @cached_property
     def launches_long(self) -> Mask:
@@ -372,13 +372,13 @@ class LateLaunches:
         return np.asarray(of_no_data & is_long & (of_graph | lasts))
 
     @cached_property
-    def reach_ns(self) -> Times:
+    def decided_until_ns(self) -> Times:
         """Time until which the host decides: the usual latency of a launch, or a long one's end."""
         usual_ns = self.launch_ns + LAUNCH_NS
         return np.asarray(np.where(self.launches_long, self.launch_end_ns, usual_ns))
 
     @cached_property
-    def stretch_ns(self) -> Times:
+    def stretch_start_ns(self) -> Times:
         """End of the last launch call before each interval's own, kept inside the interval."""
         events, launches = self.rank.trace.events, self.rank.launches
         rows = distinct(launches[events.rows_of(*GPU_WORK)])

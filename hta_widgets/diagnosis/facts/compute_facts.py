@@ -161,7 +161,7 @@ class ProductFacts(NamedTuple):
     """Their time by module, see `time_by_module`."""
 
 
-class Kind(NamedTuple):
+class OperatorCost(NamedTuple):
     """What shapes and types show about an operator; 0 or empty where unknown."""
 
     type: str = ""
@@ -195,19 +195,19 @@ def product_facts(rank: Rank, kernels: GpuWork, gpu: Gpu) -> tuple[OfKernels, Pr
         return OfKernels(taken, {"plain": nothing}), ProductFacts()
     work = kernels.take(chosen)
     operators = operators_of(calls_of(rank), work, COMPUTING.get)
-    kinds = [kind_of_operator(*each) for each in operators.kinds]
-    is_half = np.array([each.type in HALF_TYPES for each in kinds])[operators.kind]
+    costs = [operator_cost(*each) for each in operators.kinds]
+    is_half = np.array([each.type in HALF_TYPES for each in costs])[operators.kind]
     is_half |= work.named(_HALF.search)
-    others = [bool(each.type) and each.type not in ("fp32", *HALF_TYPES) for each in kinds]
-    saved_ns = _saved_ns(work, operators, kinds, gpu)
+    others = [bool(each.type) and each.type not in ("fp32", *HALF_TYPES) for each in costs]
+    saved_ns = _saved_ns(work, operators, costs, gpu)
     is_double = work.named(_DOUBLE.search)
     counts = ~np.array(others)[operators.kind] & ~is_double
-    is_double &= np.array([each.type == "fp64" for each in kinds])[operators.kind] & (saved_ns > 0)
+    is_double &= np.array([each.type == "fp64" for each in costs])[operators.kind] & (saved_ns > 0)
     counts |= is_double
     convolves = np.array(["convolution" in each[0] for each in operators.kinds])[operators.kind]
     plain_ns = work.duration_ns * counts
     half_ns = plain_ns * is_half
-    uneven_ns, uneven = _uneven(half_ns, operators, kinds)
+    uneven_ns, uneven = _uneven(half_ns, operators, costs)
     return OfKernels(
         {
             "product": product_ns,
@@ -238,18 +238,18 @@ def _is_plain(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def kind_of_operator(name: str, dims: str, types: str) -> Kind:
+def operator_cost(name: str, dims: str, types: str) -> OperatorCost:
     """What shapes and types show about an operator."""
     formula = formula_of(name)
     if formula is None or not dims.strip("[] \n"):
-        return Kind()
+        return OperatorCost()
     inputs = inputs_of(dims, types)
     try:
         cost = formula(inputs)
     except REFUSED:
         first = next((each for each in inputs.tensors if each is not None), None)
-        return Kind(first.dtype if first is not None else "")
-    return Kind(cost.dtype, cost.flop, cost.bytes, _uneven_size(name, inputs))
+        return OperatorCost(first.dtype if first is not None else "")
+    return OperatorCost(cost.dtype, cost.flop, cost.bytes, _uneven_size(name, inputs))
 
 
 def _uneven_size(name: str, inputs: Inputs) -> str:
@@ -261,7 +261,7 @@ def _uneven_size(name: str, inputs: Inputs) -> str:
     return next((str(size) for size in sizes if size % MULTIPLE), "")
 
 
-def _saved_ns(work: GpuWork, operators: Operators, kinds: list[Kind], gpu: Gpu) -> Times:
+def _saved_ns(work: GpuWork, operators: Operators, costs: list[OperatorCost], gpu: Gpu) -> Times:
     """Time that tensor cores save of each kernel: all but what their peak and the memory take.
 
     All kernels of a call are one product. Shapes that would make it faster than the float32 peak
@@ -276,25 +276,25 @@ def _saved_ns(work: GpuWork, operators: Operators, kinds: list[Kind], gpu: Gpu) 
     left_ns, as_float32 = at_peak, call_ns
     peak = gpu.peak
     if peak is not None and "fp32" in peak.tflops:
-        flop = np.array([each.flop for each in kinds], dtype=np.float64)[kind]
-        moved = np.array([each.bytes for each in kinds], dtype=np.float64)[kind]
+        flop = np.array([each.flop for each in costs], dtype=np.float64)[kind]
+        moved = np.array([each.bytes for each in costs], dtype=np.float64)[kind]
         bytes_ns = moved / (peak.gb_per_s * GIGA) * 1e9
         is_believed = flop * 1e9 <= _ABOVE_PEAK * peak.tflops["fp32"] * TERA * call_ns
         left_ns = np.where(is_believed, np.clip(bytes_ns, at_peak, call_ns), at_peak)
         rate = OF_PEAK * TERA * peak.tflops.get("tf32", peak.tflops["fp32"])
         as_float32 = np.minimum(np.maximum(1e9 * flop / rate, bytes_ns), call_ns)
         as_float32 = np.where(flop < 2 * LARGE**3, call_ns, as_float32)
-    is_double = np.array([each.type == "fp64" for each in kinds])[kind]
+    is_double = np.array([each.type == "fp64" for each in costs])[kind]
     left_ns = np.where(is_double, as_float32, left_ns)
     left_ns = np.where(calls < 0, at_peak, left_ns)
     saved = 1 - left_ns / np.maximum(call_ns, 1)
     return (work.duration_ns * saved[which]).astype(np.int64)
 
 
-def _uneven(half_ns: Times, operators: Operators, kinds: list[Kind]) -> tuple[int, str]:
-    by_kind = np.bincount(operators.kind, half_ns, minlength=len(kinds))
+def _uneven(half_ns: Times, operators: Operators, costs: list[OperatorCost]) -> tuple[int, str]:
+    by_kind = np.bincount(operators.kind, half_ns, minlength=len(costs))
     by_size: dict[str, int] = {}
-    for each, ns in zip(kinds, by_kind.tolist(), strict=True):
+    for each, ns in zip(costs, by_kind.tolist(), strict=True):
         if each.uneven:
             by_size[each.uneven] = by_size.get(each.uneven, 0) + int(ns)
     most = max(by_size, key=lambda size: by_size[size], default="")
@@ -346,7 +346,7 @@ class AttentionFacts(NamedTuple):
     """Their time by module, see `time_by_module`."""
 
 
-class _Kind(NamedTuple):
+class _ScoreUse(NamedTuple):
     """Which scores an operator touches."""
 
     name: str
@@ -371,16 +371,16 @@ def attention_facts(rank: Rank, kernels: GpuWork) -> tuple[OfKernels, AttentionF
     if SOFTMAX not in rank.trace.events.name.values:
         return none
     operators = operators_of(calls_of(rank), kernels, bool)
-    kinds = [_kind(*each) for each in operators.kinds]
-    proved = _proved(operators, kinds)
+    uses = [_score_use(*each) for each in operators.kinds]
+    proved = _proved(operators, uses)
     if not proved.times:
         return none
-    scores = np.array([_touched(each, proved.times) for each in kinds])[operators.kind]
-    is_product = np.array([each.name in _PRODUCTS for each in kinds])[operators.kind]
+    scores = np.array([_touched(each, proved.times) for each in uses])[operators.kind]
+    is_product = np.array([each.name in _PRODUCTS for each in uses])[operators.kind]
     scores[~(is_product | proved.holds(operators.place))] = -1
     total_ns = np.where(scores >= 0, kernels.duration_ns, 0)
     others_ns = np.where(is_product, 0, total_ns)
-    is_softmax = np.array([each.name == SOFTMAX for each in kinds])[operators.kind]
+    is_softmax = np.array([each.name == SOFTMAX for each in uses])[operators.kind]
     softmax = kernels.take(np.flatnonzero(is_softmax & (scores >= 0)))
     in_math = operators_of(calls_of(rank), softmax, MATH.__eq__).place
     chosen = np.flatnonzero(scores >= 0)
@@ -392,9 +392,9 @@ def attention_facts(rank: Rank, kernels: GpuWork) -> tuple[OfKernels, AttentionF
 
 
 @lru_cache(maxsize=4096)
-def _kind(name: str, dims: str, types: str) -> _Kind:
+def _score_use(name: str, dims: str, types: str) -> _ScoreUse:
     if not dims.strip("[] \n"):
-        return _Kind(name, None, None, 0, frozenset())
+        return _ScoreUse(name, None, None, 0, frozenset())
     shapes = [each.shape for each in inputs_of(dims, types).tensors if each is not None]
     touched = {found for shape in shapes if (found := _scores(shape)) is not None}
     makes, width = None, 0
@@ -406,7 +406,7 @@ def _kind(name: str, dims: str, types: str) -> _Kind:
         makes = _scores((*left[:-1], right[-1]))
         touched |= {makes} if makes is not None else set()
     turned = {each._replace(queries=each.keys, keys=each.queries) for each in touched}
-    return _Kind(name, makes, takes, width, frozenset(touched | turned))
+    return _ScoreUse(name, makes, takes, width, frozenset(touched | turned))
 
 
 def _scores(shape: Shape) -> Scores | None:
@@ -430,16 +430,16 @@ class _Proved(NamedTuple):
         return np.asarray(after > np.searchsorted(np.sort(self.ends), places))
 
 
-def _proved(operators: Operators, kinds: list[_Kind]) -> _Proved:
+def _proved(operators: Operators, uses: list[_ScoreUse]) -> _Proved:
     """Find attention in the order of places, which is the order in which a thread calls."""
     calls, first = np.unique(operators.place, return_index=True)
-    tells = np.array([each.name in (*_PRODUCTS, SOFTMAX, BACKWARD) for each in kinds], dtype=bool)
+    tells = np.array([each.name in (*_PRODUCTS, SOFTMAX, BACKWARD) for each in uses], dtype=bool)
     calls, first = (each[tells[operators.kind[first]]] for each in (calls, first))
     opened: dict[Scores, tuple[int, str]] = {}
     found: list[tuple[Scores, int, int]] = []
     times: dict[Scores, int] = defaultdict(int)
     for at, kind in zip(calls.tolist(), operators.kind[first].tolist(), strict=True):
-        each = kinds[kind]
+        each = uses[kind]
         if each.name in _PRODUCTS:
             for scores in each.touches:
                 start, last = opened.get(scores, (at, ""))
@@ -457,9 +457,9 @@ def _proved(operators: Operators, kinds: list[_Kind]) -> _Proved:
     return _Proved(proved, [start for start, _ in kept], [end for _, end in kept])
 
 
-def _touched(kind: _Kind, times: dict[Scores, int]) -> int:
+def _touched(use: _ScoreUse, times: dict[Scores, int]) -> int:
     """Position of the scores that an operator touches, -1 for none."""
-    return max((place for place, each in enumerate(times) if each in kind.touches), default=-1)
+    return max((place for place, each in enumerate(times) if each in use.touches), default=-1)
 
 
 def _attention_rows(

@@ -207,7 +207,7 @@ class Telling(NamedTuple):
     """Also true for a call of CUDA or of the operating system."""
 
 
-class Inside(NamedTuple):
+class HotPath(NamedTuple):
     """Where most of some time is spent: each call of the chain holds more than half of it."""
 
     whole_ns: int = 0
@@ -233,7 +233,7 @@ class Inside(NamedTuple):
     sampled: frozenset[str] = frozenset()
     """Names whose time is estimated from samples of the CPU, as no call is recorded meanwhile."""
 
-    def without(self, parts: Sequence[Inside]) -> Inside:
+    def without(self, parts: Sequence[HotPath]) -> HotPath:
         """The same without some parts of the time."""
         whole_ns = self.whole_ns - sum(part.whole_ns for part in parts)
         ns_of, own_ns = (
@@ -247,7 +247,7 @@ class Inside(NamedTuple):
         return self._replace(whole_ns=whole_ns, ns_of=ns_of, own_ns=own_ns, in_calls_ns=in_calls_ns)
 
 
-def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
+def hot_path(rank: Rank, places: IntArray, length_ns: Times) -> HotPath:
     """Follow some time from the outermost call inwards, as long as most of it is on one path.
 
     Each piece of time belongs to the call at its place, or to none (-1).
@@ -274,7 +274,7 @@ def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
             chain.append(Telling(name, is_operator))
     own_ns = _own_time(tree, rank.remember(_launching_names))
     in_calls_ns = int(tree.own_ns[np.isin(tree.kind, _ANY_CALLS)].sum())
-    return Inside(
+    return HotPath(
         whole_ns,
         _time_by_name(tree, telling),
         tuple(chain),
@@ -284,9 +284,9 @@ def inside(rank: Rank, places: IntArray, length_ns: Times) -> Inside:
     )
 
 
-def inside_idle(rank: Rank, segments: IdleSegments) -> Inside:
+def idle_hot_path(rank: Rank, segments: IdleSegments) -> HotPath:
     """Where idle time is spent; samples of the CPU say what runs outside all recorded calls."""
-    found = inside(rank, segments.owner, segments.length_ns)
+    found = hot_path(rank, segments.owner, segments.length_ns)
     outside = segments.take(segments.owner == NOBODY)
     has_code = bool(rank.trace.events.rows_of(*_CODE).size)
     samples = rank.remember(cpu_samples) if outside.gap.size and not has_code else None
@@ -357,7 +357,7 @@ class Owner(NamedTuple):
 
     name: str
     """Name of the call; for synchronisations, of the operator around it."""
-    place: str
+    around: str
     """Annotation, module or line of the user's code around it; empty if none is recorded."""
     idle_ns: int
     times: int
@@ -399,7 +399,7 @@ class GapOwners(NamedTuple):
     """Owners, longest first, for those of `HOST_GAPS` that occur, and for `READS`."""
     longest: Mapping[str, tuple[Stretch, ...]]
     """Longest intervals, longest first."""
-    inside: Mapping[str, Inside]
+    hot_paths: Mapping[str, HotPath]
     """Where most of the time is spent, also for `EVERY`."""
     drains: frozenset[Condition] = frozenset()
     """Conditions of the calls that let the GPU run dry, for those that cost the most."""
@@ -422,10 +422,10 @@ def gap_owners(rank: Rank, gaps: HostGaps) -> GapOwners:
         found = found._replace(touched=Touched(idle_ns, moved.size, copying_ns))
     chosen, segments = (gaps.kind != GAP["gap_depend"]) | gaps.unattributed, gaps.segments
     if chosen.any():
-        every = inside_idle(rank, segments.take(chosen))
+        every = idle_hot_path(rank, segments.take(chosen))
         span_ns = int(segments.start_ns[chosen].min()), int(segments.end_ns[chosen].max())
         every = every._replace(chain=_parts_of_a_step(rank, every, span_ns))
-        found = found._replace(inside={**found.inside, EVERY: every})
+        found = found._replace(hot_paths={**found.hot_paths, EVERY: every})
     return found
 
 
@@ -449,20 +449,20 @@ def _with_kind(around: Around, gaps: HostGaps, name: str, found: GapOwners) -> G
         is_largest = np.append(around.calls.named(owners[0].name.__eq__), False)
         most = np.flatnonzero((owner >= 0) & is_largest[owner])
         drains = conditions_of_drains(rank, stretch[most], owner[most], length_ns[most])
-    within = inside_idle(rank, own)
+    within = idle_hot_path(rank, own)
     if name == "gap_pause":
         on_cpu_ns, stops_in = around.in_operators(own.owner, length_ns)
         within = within._replace(on_cpu_ns=on_cpu_ns, stops_in=stops_in)
     return GapOwners(
         {**found.owners, name: owners},
         {**found.longest, name: around.longest(own.gap, own.owner, length_ns)},
-        {**found.inside, name: within},
+        {**found.hot_paths, name: within},
         drains,
         times={**found.times, name: distinct(own.gap).size},
     )
 
 
-def _parts_of_a_step(rank: Rank, within: Inside, span_ns: tuple[int, int]) -> tuple[Telling, ...]:
+def _parts_of_a_step(rank: Rank, within: HotPath, span_ns: tuple[int, int]) -> tuple[Telling, ...]:
     """The calls of a chain that are part of the program, not the loop that holds all idle time."""
     calls = calls_of(rank)
     first_ns, last_ns = span_ns
@@ -516,7 +516,7 @@ class Around:
         return found[which]
 
     def in_operators(self, places: IntArray, length_ns: Times) -> tuple[int, frozenset[str]]:
-        """Time in operators that compute on the CPU, and operators that stop: see `Inside`."""
+        """Time in operators that compute on the CPU, and operators that stop: see `HotPath`."""
         operator = self.operator_of(places)
         launches = np.append(_launching(self.rank), False)[operator]
         launches &= self._is_operator[operator]

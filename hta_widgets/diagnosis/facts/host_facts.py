@@ -22,8 +22,14 @@ from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.conditions import Condition
-from hta_widgets.diagnosis.facts.gap_owners import LATE, OF_COPIES, GapOwners, Inside, gap_owners
-from hta_widgets.diagnosis.facts.gap_owners import inside as inside_of
+from hta_widgets.diagnosis.facts.gap_owners import (
+    LATE,
+    OF_COPIES,
+    GapOwners,
+    HotPath,
+    gap_owners,
+    hot_path,
+)
 from hta_widgets.diagnosis.facts.trials import Trials, trials, unmarked_trials
 from hta_widgets.diagnosis.limits import TrialLimits
 from hta_widgets.grouping import distinct, grouped
@@ -84,7 +90,7 @@ class HostCopies(NamedTuple):
     """Exposed time of each step."""
     by_name: tuple[CopiesOfName, ...]
     """Copies by name, longest first."""
-    inside: Inside
+    hot_path: HotPath
     """The calls that ask for most of the exposed time."""
 
     def are_most(self, condition: Condition) -> bool:
@@ -129,7 +135,7 @@ def host_copies(
     work, edges = steps.work, steps.edges
     chosen, busy = exposed_copies(work)
     if not chosen.size:
-        return HostCopies(np.zeros(edges.size - 1, dtype=np.int64), (), Inside())
+        return HostCopies(np.zeros(edges.size - 1, dtype=np.int64), (), HotPath())
     alone = Intervals.union(work.start_ns[chosen], work.end_ns[chosen]) - busy
     inside = steps.are_in(work.start_ns[chosen], numbers)
     inside |= steps.are_in(work.end_ns[chosen] - 1, numbers)
@@ -140,7 +146,7 @@ def host_copies(
     return HostCopies(
         exposed_ns=alone.length_in_bins(edges),
         by_name=_by_name(rank, work, chosen, exposed_ns),
-        inside=inside_of(rank, launched, exposed_ns),
+        hot_path=hot_path(rank, launched, exposed_ns),
     )
 
 

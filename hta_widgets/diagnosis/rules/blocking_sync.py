@@ -121,8 +121,8 @@ def blocking_sync(context: Context) -> Finding | None:
         counts = times_on_ranks(context, ranks, owner, "gap_sync")
         count = max(counts) / len(context.steps.numbers)
         up_to = "up to " * (min(counts) < max(counts))  # 16 and 2 times on two ranks are no 9
-        place = f" ({named(owner.place)})" if owner.place else ""
-        call = f", mostly in {named(owner.name)}{place}"
+        around = f" ({named(owner.around)})" if owner.around else ""
+        call = f", mostly in {named(owner.name)}{around}"
     times = max(round(count), 1)
     several = f"{up_to}{per_step(context, times, 'time')}"
     often = f"once{context.steps.per_noun}" if times == 1 else several

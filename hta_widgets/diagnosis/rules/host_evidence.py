@@ -17,7 +17,7 @@ from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.gap_owners import (
     EVERY,
     LOADERS,
-    Inside,
+    HotPath,
     Owner,
     Stretch,
     is_in_standard_library,
@@ -43,7 +43,7 @@ _LOADERS: Final = {
 def owners_table(context: Context, ranks: Sequence[int], names: Sequence[str]) -> pd.DataFrame:
     """Table of the owners of idle time: ``rank``, ``owner``, ``place``, ``idle_ms``, ``times``."""
     rows = [
-        (rank, owner.name, owner.place, owner.idle_ns / NS_PER_MS, owner.times)
+        (rank, owner.name, owner.around, owner.idle_ns / NS_PER_MS, owner.times)
         for rank, host in context.hosts(ranks).items()
         for name in names
         for owner in host.gaps.owners.get(name, ())
@@ -77,7 +77,7 @@ def largest_owner(context: Context, ranks: Sequence[int], name: str) -> tuple[Ow
     by_name: Mapping[tuple[str, str], list[Owner]] = defaultdict(list)
     for host in context.hosts(ranks).values():
         for owner in host.gaps.owners.get(name, ()):
-            by_name[owner.name, owner.place].append(owner)
+            by_name[owner.name, owner.around].append(owner)
     if not by_name:
         return None
     same = max(by_name.values(), key=lambda owners: sum(each.idle_ns for each in owners))
@@ -93,7 +93,7 @@ def times_on_ranks(
         sum(
             each.times
             for each in host.gaps.owners.get(name, ())
-            if (each.name, each.place) == (owner.name, owner.place)
+            if (each.name, each.around) == (owner.name, owner.around)
         )
         for host in context.hosts(ranks).values()
     )
@@ -117,7 +117,7 @@ class Within(NamedTuple):
     share: float
     """Fraction of the time, over all ranks of the finding."""
     loader: str
-    """See `Inside`; empty if it differs between ranks."""
+    """See `HotPath`; empty if it differs between ranks."""
     of: str = "this time"
     """What the share refers to, in words."""
     is_sampled: bool = False
@@ -162,7 +162,7 @@ class Within(NamedTuple):
         return bool(self.loader) and LOADERS[self.loader].search(self.name) is not None
 
 
-def innermost_within(context: Context, parts: Sequence[Inside]) -> Within | None:
+def innermost_within(context: Context, parts: Sequence[HotPath]) -> Within | None:
     """The innermost call that holds `Limits.owner_percent` of the time of all ranks.
 
     It is an operator or function that holds this much itself, whoever calls it, or else one on the
@@ -191,7 +191,7 @@ def innermost_within(context: Context, parts: Sequence[Inside]) -> Within | None
     return leaf
 
 
-def busiest_within(context: Context, parts: Sequence[Inside]) -> Within | None:
+def busiest_within(context: Context, parts: Sequence[HotPath]) -> Within | None:
     """The operator or function that holds `Limits.owner_percent` of the time itself."""
     own_ns: dict[str, int] = defaultdict(int)
     for part in parts:
@@ -247,7 +247,7 @@ def _explained_kinds(context: Context) -> set[str]:
     return {*chain.from_iterable(each.kinds for each in seen if isinstance(each, Idle))}
 
 
-def _unexplained(context: Context, ranks: Sequence[int]) -> list[Inside]:
+def _unexplained(context: Context, ranks: Sequence[int]) -> list[HotPath]:
     """Where idle time of the host passes that is of a kind no finding explains.
 
     Of 1.71 s, ``aten::conv1d`` held the 1.34 s of a finding, and none of the rest.
@@ -255,10 +255,10 @@ def _unexplained(context: Context, ranks: Sequence[int]) -> list[Inside]:
     explained = _explained_kinds(context)
     left = []
     for host in context.hosts(ranks).values():
-        inside = host.gaps.inside
-        if EVERY in inside:
-            known = [inside[kind] for kind in explained if kind in inside]
-            left.append(inside[EVERY].without(known))
+        paths = host.gaps.hot_paths
+        if EVERY in paths:
+            known = [paths[kind] for kind in explained if kind in paths]
+            left.append(paths[EVERY].without(known))
     return [part for part in left if part.whole_ns > 0]
 
 
@@ -294,9 +294,9 @@ def part_outside_calls(context: Context, ranks: Sequence[int], *, of_all: bool =
     return 1 - sum(part.in_calls_ns for part in parts) / max(whole_ns, 1)
 
 
-def _parts(context: Context, ranks: Sequence[int], name: str) -> list[Inside]:
+def _parts(context: Context, ranks: Sequence[int], name: str) -> list[HotPath]:
     hosts = context.hosts(ranks).values()
-    parts = [host.gaps.inside[name] for host in hosts if name in host.gaps.inside]
+    parts = [host.gaps.hot_paths[name] for host in hosts if name in host.gaps.hot_paths]
     return [part for part in parts if part.whole_ns]
 
 

@@ -337,12 +337,12 @@ def _pauses_inside(
     What the host does there is in no frame. Of one pause in ``aten::ones_like`` and another one in
     the backward pass, the sentence said that a third of the first was in ``aten::mm``.
     """
-    hosts = [host.gaps for host in context.hosts(ranks).values() if kind in host.gaps.inside]
+    hosts = [host.gaps for host in context.hosts(ranks).values() if kind in host.gaps.hot_paths]
     longest_ns: dict[str, int] = {}
     inside_ns = 0
     for gaps in hosts:
         for each in gaps.longest[kind]:
-            if each.inside in gaps.inside[kind].stops_in:
+            if each.inside in gaps.hot_paths[kind].stops_in:
                 inside_ns += each.idle_ns
                 longest_ns.setdefault(each.inside, each.idle_ns)  # of a rank, the longest is first
     whole_ns = sum(each.idle_ns for gaps in hosts for each in gaps.longest[kind])

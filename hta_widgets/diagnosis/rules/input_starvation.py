@@ -147,7 +147,7 @@ class LoadingTime:
         gaps = [host.gaps for host in self.context.hosts(self.ranks).values()]
         times = sum(each.times.get("gap_loader", 0) for each in gaps)
         whole_ns = sum(
-            each.inside["gap_loader"].whole_ns for each in gaps if "gap_loader" in each.inside
+            each.hot_paths["gap_loader"].whole_ns for each in gaps if "gap_loader" in each.hot_paths
         )
         return whole_ns / max(times, 1)
 

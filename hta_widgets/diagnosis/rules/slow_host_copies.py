@@ -116,7 +116,7 @@ def slow_host_copies(context: Context) -> Finding | None:
     if not context.is_worth_it(slow_host_copies, price.ns):
         return None
     ranks, steps = context.blamed(exposed.mean(axis=1)), context.steps_with(exposed)
-    asked_for = [host.copies.inside for host in context.hosts(ranks).values()]
+    asked_for = [host.copies.hot_path for host in context.hosts(ranks).values()]
     within = innermost_within(context, [part for part in asked_for if part.whole_ns])
     copied, before = _before_kernels(context, ranks)
     is_before = before >= context.limits.owner_percent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hta_widgets.diagnosis.facts.gap_owners import Inside
+from hta_widgets.diagnosis.facts.gap_owners import HotPath
 from hta_widgets.diagnosis.facts.host_facts import CopiesOfName, HostCopies
 from tests.analyses.diagnosis.scripts import Host, all_reduce, diagnosed, found, step_of
 from tests.analyses.diagnosis.thresholds import Case, cases, least_price, price
@@ -226,12 +226,12 @@ def go_there_and_back(_, count, share=1.0):
         CopiesOfName(name, count, round(1_000_000 * part), 1_000_000, 1_000_000)
         for name, part in ways
     ]
-    return HostCopies(np.zeros(1, dtype=np.int64), tuple(each), Inside()).go_there_and_back
+    return HostCopies(np.zeros(1, dtype=np.int64), tuple(each), HotPath()).go_there_and_back
 
 
 def test_copies_of_one_way_do_not_return():
     one_way = CopiesOfName(TO_DEVICE, 50, 1_000_000, 1_000_000, 1_000_000)
-    assert not HostCopies(np.zeros(1, dtype=np.int64), (one_way,), Inside()).go_there_and_back
+    assert not HostCopies(np.zeros(1, dtype=np.int64), (one_way,), HotPath()).go_there_and_back
 
 
 test_thresholds_of_returns = cases(

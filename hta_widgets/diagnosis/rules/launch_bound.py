@@ -330,12 +330,79 @@ def not_held_up(context: Context) -> list[Edit]:
 )
 def launch_bound(context: Context) -> Finding | None:
     """Report the time in which the GPU waits for a host that launches too slowly."""
+    after, behind = not_held_up(context), context.steps.launch_bound
+    priced = _priced(context, after)
+    if priced is None:
+        return None
+    price, alone_ns = priced
+    hosts = _late_hosts(context, after, alone_ns)
+    ranks, steps = hosts.ranks, context.steps_with(behind)
+    ahead_ns = 0.0 if context.steps.are_recorded else _ahead_ns(context, ranks)
+    if is_ahead := ahead_ns >= price.ns:
+        price = price._replace(lower_ns=0.0, less_by="end")
+    half_ms = _gain_ms(context, after, HostSpeed(2))
+    waits_ms = _gain_ms(context, after, WITHOUT_WAITS)
+    table, reads = _launching(context, ranks), _reads(context, ranks)
+    by_waits = waits_ms >= MOST_BY_WAITS * alone_ns / NS_PER_MS
+    by_stacks = may_be_stacks(half_ms, price.ns / NS_PER_MS)
+    late = _Lateness.of(context, ranks, table, by_waits=by_waits)
+    busiest, where = late.busiest, late.where
+    # owners of idle time show what the host does after a wait, not that the queue is empty then
+    shown_in = ("queue_length", "idle_owners") if late.by_waits else ("idle_owners",)
+    return context.finding(
+        launch_bound,
+        words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
+        f"the CPU {late.with_kernels(context)}{hosts.in_time}{late.after_waits}"
+        f"{hosts.still_ahead}{where}",
+        detail=f"; at the end, the CPU is {duration(ahead_ns)} ahead"
+        if is_ahead
+        else (busiest.words if busiest else ""),
+        price=price,
+        ranks=ranks,
+        steps=steps,
+        region=str(late.worst["region"]) if where else "",
+        conditions=(
+            *(_WAITS & conditions_of_owners(late.waited)),
+            *_conditions(context, ranks, busiest, by_stacks=by_stacks),
+            *(_WAITS & conditions_of_owners([str(reads["reads_in"])] if reads else ())),
+            *holding(
+                {
+                    Condition.LATE_BY_WAITS: late.by_waits,
+                    Condition.OTHERS_IN_TIME: hosts.others_in_time,
+                    Condition.FEW_ROWS: late.has_few_rows,
+                    Condition.OUTSIDE_CALLS: late.outside > 0,
+                    Condition.ENDS_AHEAD: is_ahead,
+                    Condition.MANY_TOKENS: _have_many_tokens(context, ranks, steps),
+                    Condition.NOT_CAPTURED: _are_not_captured(context, ranks, steps),
+                }
+            ),
+        ),
+        evidence={
+            **(busiest.evidence if busiest else {}),
+            "twice_as_fast_ms": half_ms,
+            "without_launching_ms": alone_ns / NS_PER_MS,
+            "without_waits_ms": waits_ms,
+            **({"ahead_at_the_end_ms": ahead_ns / NS_PER_MS} if is_ahead else {}),
+            **({"rows_of_linear": late.rows} if late.rows else {}),
+            **({"outside_calls_percent": 100 * late.outside} if late.outside else {}),
+            **reads,
+            "launching": table,
+            "steps": context.by_rank_and_step(idle_ms=behind),
+        },
+        links=tuple(Link(panel=each, ranks=ranks, steps=steps) for each in shown_in),
+    )
+
+
+def _priced(context: Context, after: Sequence[Edit]) -> tuple[Price, float] | None:
+    """The price of late launches, and the part of it that a host without launches gains (ns).
+
+    None if they are not worth a finding, or have the price of another one.
+    """
     behind, kernels = context.steps.launch_bound, context.steps["kernels"]
     if kernels.sum(axis=1).max(initial=0) < FEWEST_KERNELS:
         return None
     if any(isinstance(edit, HostSpeed) for edit in context.edits_of([profiler_overhead])):
         return None  # the profiler slows all launches, and has their price
-    after = not_held_up(context)
     alone = context.price(behind, HostSpeed(np.inf), bound="at most", after=after, has_lower=False)
     if not context.is_worth_it(launch_bound, alone.ns) and not context.steps.starts_count:
         return None
@@ -347,89 +414,111 @@ def launch_bound(context: Context) -> Finding | None:
     if not context.replay.is_explained and price.ns > counted_ns:
         # a faster host would also move what nothing launches, such as pages of managed memory
         price = Price.counted(counted_ns, "at most")
-    if not context.is_worth_it(launch_bound, price.ns):
-        return None
-    hosts = _late_hosts(context, after, alone.ns)
-    ranks = hosts.ranks
-    steps = context.steps_with(behind)
-    ahead_ns = 0.0 if context.steps.are_recorded else _ahead_ns(context, ranks)
-    if is_ahead := ahead_ns >= price.ns:
-        price = price._replace(lower_ns=0.0, less_by="end")
-    table = _launching(context, ranks)
-    worst = max(table.to_dict("records"), key=lambda row: float(row["idle_ms"]))
-    half_ms = _gain_ms(context, after, HostSpeed(2))
-    busiest = busiest_within_idle(context, ranks)
-    if busiest is not None and busiest.name == worst["region"]:
-        busiest = None
-    is_slow = worst["median_kernel_us"] >= LONG_KERNEL_US
-    few, fails = few_of(worst), "is late with" if is_slow else "cannot keep up with"
-    reads = _reads(context, ranks)
-    waits_ms = _gain_ms(context, after, WITHOUT_WAITS)
-    by_waits = waits_ms >= MOST_BY_WAITS * alone.ns / NS_PER_MS
-    waited = waits_in(context, ranks) if by_waits else ()
-    inside = f" in {' and '.join(map(named, waited))}" if waited else ""
-    late = f" once it has waited for the GPU{inside}" * by_waits
-    if not by_waits and Condition.WAITS_EACH_TIME in context.conditions(ranks):
-        late = ", after most of which it waits for the GPU"
-    rows = 0 if by_waits or few else max(context.job.reduce(rows_of_linear, ranks).values())
-    has_few_rows = 0 < rows <= FEW_ROWS
-    of_rows = f", at most {counted(rows, 'row')} in linear layers" * has_few_rows
-    where = _region(worst, busiest, is_one=len(table) == 1, is_brief=by_waits or has_few_rows)
-    outside = part_outside_calls(context, ranks, of_all=True)
-    if is_outside := (
-        outside >= MOST_OUTSIDE and Condition.NO_PYTORCH in context.conditions(ranks)
-    ):
-        where = (where if worst["region"] else "") + (
-            f"; for {percent(100 * outside)} of the time that the GPU waits, the CPU is in no call"
+    return (price, alone.ns) if context.is_worth_it(launch_bound, price.ns) else None
+
+
+class _Lateness(NamedTuple):
+    """What late hosts launch, and what keeps them from launching it earlier."""
+
+    worst: Mapping[Hashable, Any]
+    """The row of `_launching` with most idle time."""
+    is_one: bool
+    """Whether there is no other row."""
+    busiest: Within | None
+    """The call that itself holds much of the idle time, unless the worst row names it."""
+    by_waits: bool
+    """Whether they would be in time if they never waited for the GPU."""
+    waited: tuple[str, ...]
+    """The operators in which they wait then."""
+    waits_each_time: bool
+    rows: int
+    """Rows of the largest input of a linear layer; 0 if unknown, or if that is not the reason."""
+    outside: float
+    """Fraction of the time that the GPU waits for a CPU in no call; 0 if that is usual."""
+
+    @classmethod
+    def of(
+        cls, context: Context, ranks: tuple[int, ...], table: pd.DataFrame, *, by_waits: bool
+    ) -> _Lateness:
+        """What is known of the hosts of some ranks."""
+        worst = max(table.to_dict("records"), key=lambda row: float(row["idle_ms"]))
+        busiest, known = busiest_within_idle(context, ranks), context.conditions(ranks)
+        is_other = by_waits or few_of(worst)
+        rows = 0 if is_other else max(context.job.reduce(rows_of_linear, ranks).values())
+        outside = part_outside_calls(context, ranks, of_all=True)
+        is_unusual = outside >= MOST_OUTSIDE and Condition.NO_PYTORCH in known
+        return cls(
+            worst,
+            len(table) == 1,
+            None if busiest is not None and busiest.name == worst["region"] else busiest,
+            by_waits,
+            waits_in(context, ranks) if by_waits else (),
+            Condition.WAITS_EACH_TIME in known,
+            rows,
+            outside if is_unusual else 0.0,
         )
-    # owners of idle time show what the host does after a wait, not that the queue is empty then
-    shown_in = ("queue_length", "idle_owners") if by_waits else ("idle_owners",)
-    return context.finding(
-        launch_bound,
-        words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
-        f"the CPU {'is late mainly with' if few else fails} "
-        f"{few}{per_step(context, worst['kernels_per_step'], 'kernel')} "
-        f"(median {_kernel_time(worst['median_kernel_us'])}{of_rows}){hosts.in_time}"
-        f"{late}{hosts.still_ahead}{where}",
-        detail=f"; at the end, the CPU is {duration(ahead_ns)} ahead"
-        if is_ahead
-        else (busiest.words if busiest else ""),
-        price=price,
-        ranks=ranks,
-        steps=steps,
-        region=str(worst["region"]) if where else "",
-        conditions=(
-            *(_WAITS & conditions_of_owners(waited)),
-            *_conditions(
-                context, ranks, busiest, by_stacks=may_be_stacks(half_ms, price.ns / NS_PER_MS)
-            ),
-            *(_WAITS & conditions_of_owners([str(reads["reads_in"])] if reads else ())),
-            *holding(
-                {
-                    Condition.LATE_BY_WAITS: by_waits,
-                    Condition.OTHERS_IN_TIME: hosts.others_in_time,
-                    Condition.FEW_ROWS: has_few_rows,
-                    Condition.OUTSIDE_CALLS: is_outside,
-                    Condition.ENDS_AHEAD: is_ahead,
-                    Condition.MANY_TOKENS: _have_many_tokens(context, ranks, steps),
-                    Condition.NOT_CAPTURED: _are_not_captured(context, ranks, steps),
-                }
-            ),
-        ),
-        evidence={
-            **(busiest.evidence if busiest else {}),
-            "twice_as_fast_ms": half_ms,
-            "without_launching_ms": alone.ns / NS_PER_MS,
-            "without_waits_ms": waits_ms,
-            **({"ahead_at_the_end_ms": ahead_ns / NS_PER_MS} if is_ahead else {}),
-            **({"rows_of_linear": rows} if rows else {}),
-            **({"outside_calls_percent": 100 * outside} if is_outside else {}),
-            **reads,
-            "launching": table,
-            "steps": context.by_rank_and_step(idle_ms=behind),
-        },
-        links=tuple(Link(panel=each, ranks=ranks, steps=steps) for each in shown_in),
-    )
+
+    @property
+    def has_few_rows(self) -> bool:
+        """Whether linear layers have so few rows that more would cost next to nothing."""
+        return 0 < self.rows <= FEW_ROWS
+
+    def with_kernels(self, context: Context) -> str:
+        """That the CPU is late, and with how many kernels; to follow it."""
+        is_slow = self.worst["median_kernel_us"] >= LONG_KERNEL_US
+        few, fails = few_of(self.worst), "is late with" if is_slow else "cannot keep up with"
+        rows = f", at most {counted(self.rows, 'row')} in linear layers" * self.has_few_rows
+        kernels = per_step(context, self.worst["kernels_per_step"], "kernel")
+        median = _kernel_time(self.worst["median_kernel_us"])
+        return f"{'is late mainly with' if few else fails} {few}{kernels} (median {median}{rows})"
+
+    @property
+    def after_waits(self) -> str:
+        """That it is late after waiting for the GPU, if so; to follow the kernels."""
+        if self.by_waits:
+            inside = f" in {' and '.join(map(named, self.waited))}" if self.waited else ""
+            return f" once it has waited for the GPU{inside}"
+        return ", after most of which it waits for the GPU" * self.waits_each_time
+
+    @property
+    def where(self) -> str:
+        """Where the time is lost, after a semicolon; empty if `busiest` holds more of it."""
+        name, busiest = str(self.worst["region"]), self.busiest
+        if not name:
+            in_calls = percent(self.worst["in_calls_percent"])
+            each = duration(1000 * self.worst["median_launch_us"])
+            region = f"; {in_calls} of the lost time is in launch calls ({each} each)"
+        elif busiest is not None and 100 * busiest.share > self.worst["region_percent"]:
+            region = ""
+        else:
+            region = self._before(name)
+        if not self.outside:
+            return region
+        share = percent(100 * self.outside)
+        outside = f"; for {share} of the time that the GPU waits, the CPU is in no call"
+        return f"{region if name else ''}{outside}"
+
+    def _before(self, region: str) -> str:
+        """Say before which work time is lost, and how many kernels it has.
+
+        Not the time in it: half of the time before the kernels of a linear layer was in no
+        operator.
+        """
+        share, count = self.worst["region_percent"], self.worst["region_kernels_per_step"]
+        is_counted = bool(count) and not (self.by_waits or self.has_few_rows)
+        kernels = counted(count, "kernel")
+        median = f"median {_kernel_time(self.worst['region_median_kernel_us'])}"
+        if region == BACKWARD:
+            where = f"in {region}{f' ({kernels}, {median})' if is_counted else ''}"
+        elif is_counted:
+            where = f"before the {kernels} of {named(region)} ({median})"
+        else:
+            work = "kernels" if count else "copies"  # a region may only copy
+            where = f"before {work} of {named(region)}"
+        of = "" if self.is_one else f"on rank {self.worst['rank']}, "
+        is_minority = region == BACKWARD and share < MINORITY
+        rest = f", {percent(100 - share)} outside it" if is_minority else ""
+        return f"; {of}{percent(share)} is lost {where}{rest}"
 
 
 class _LateHosts(NamedTuple):
@@ -573,41 +662,6 @@ def _have_many_tokens(context: Context, ranks: Sequence[int], steps: Sequence[in
     table = table[table["rank"].isin(ranks) & table["step"].isin(steps)]
     tokens = (table["context_tokens"] + table["generation_tokens"]).dropna()
     return bool(len(tokens) and MOST_CAPTURED < tokens.median() <= 2 * MOST_CAPTURED)
-
-
-def _region(
-    worst: Mapping[Hashable, Any], busiest: Within | None, *, is_one: bool, is_brief: bool
-) -> str:
-    """Name the part of the program with most of the time; empty if a call holds more."""
-    name = str(worst["region"])
-    if name and busiest is not None and 100 * busiest.share > worst["region_percent"]:
-        return ""
-    if not name:
-        in_calls, each = worst["in_calls_percent"], duration(1000 * worst["median_launch_us"])
-        return f"; {percent(in_calls)} of the lost time is in launch calls ({each} each)"
-    percent_in = worst["region_percent"]
-    before = _before(
-        name, worst, is_counted=not is_brief and bool(worst["region_kernels_per_step"])
-    )
-    of = "" if is_one else f"on rank {worst['rank']}, "
-    is_minority = name == BACKWARD and percent_in < MINORITY
-    rest = f", {percent(100 - percent_in)} outside it" if is_minority else ""
-    return f"; {of}{percent(percent_in)} is lost {before}{rest}"
-
-
-def _before(name: str, worst: Mapping[Hashable, Any], *, is_counted: bool) -> str:
-    """Say before which work time is lost, and how many kernels it has.
-
-    Not the time in it: half of the time before the kernels of a linear layer was in no operator.
-    """
-    kernels = counted(worst["region_kernels_per_step"], "kernel")
-    median = f"median {_kernel_time(worst['region_median_kernel_us'])}"
-    if name == BACKWARD:
-        return f"in {name}{f' ({kernels}, {median})' if is_counted else ''}"
-    if is_counted:
-        return f"before the {kernels} of {named(name)} ({median})"
-    work = "kernels" if worst["region_kernels_per_step"] else "copies"  # a region may only copy
-    return f"before {work} of {named(name)}"
 
 
 def _kernel_time(median_us: float) -> str:

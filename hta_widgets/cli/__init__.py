@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hta_widgets.cli import diagnose as diagnosing
     from hta_widgets.cli import table as tables
     from hta_widgets.cli.doctor import recordings
-else:  # they need pandas, or JupyterLab
+else:  # they need pandas, or JupyterLab; so each command names a function of them only when it runs
     ask = LazyModule("hta_widgets.cli.ask")
     comparing = LazyModule("hta_widgets.cli.compare")
     diagnosing = LazyModule("hta_widgets.cli.diagnose")

@@ -390,7 +390,8 @@ class _Division:
         self.cause = owned.cause[first:last]
 
     def divided(self) -> HostGaps:
-        """Decide the kind of each segment."""
+        """Decide the kind of each segment; each decision overrides those before it."""
+        # By its cause and, where that leaves it open, by what the host does between two launches.
         kinds = np.array([GAP.get(cause.gap, GAP["gap_op"]) for cause in IDLE_CAUSES])
         kind = kinds[self.cause]
         is_open = np.isin(self.cause, [CODE[name] for name in _LEFT_OPEN])
@@ -399,16 +400,23 @@ class _Division:
         is_open &= ~prepares
         waits = self._divide_stretches(kind, is_open)
         self._divide_launches(kind, is_open)
+        # The first call of an operator sets up what it needs, that of a loader starts its workers.
         kind[self._is_inside(first_uses(self.rank)) & np.isin(kind, _SET_UP)] = GAP["gap_init"]
         starts_workers = self._is_inside(first_batches(self.rank))
         kind[starts_workers & (kind == GAP["gap_loader"])] = GAP["gap_init"]
+        # A wait that finds the GPU idle drains nothing. A graph has to wait for what the one before
+        # it returned, unless the wait in between reads something else.
         kind[(kind == GAP["gap_sync"]) & ~self._has_drained()] = GAP["gap_op"]
         depends = self.host.starts_graph & ~self._is_drained_in_step
         kind[(kind == GAP["gap_sync"]) & depends[self.segments.gap]] = GAP["gap_depend"]
+        # A host that is just in time for each kernel is as slow as one that is late for each.
         prompt = self.is_prompt[self.segments.gap]
         kind[prompt] = GAP["gap_op"]
         decides = (self.is_late | self.host.launches_long)[self.segments.gap]
         decides &= self.segments.end_ns <= self.decided_until_ns[self.segments.gap]
+        # Without operators and frames, a pause may be a wait that is not recorded; while the host
+        # touches managed memory, page faults cannot be told from its own work. What it does not
+        # decide at all depends on something else.
         unattributed = np.zeros(kind.size, dtype=np.bool_)
         if not self.has_operators:
             unattributed = (decides | prompt) & (kind == GAP["gap_pause"])
@@ -419,8 +427,10 @@ class _Division:
         unattributed |= touches & is_open
         kind[touches & is_open] = GAP["gap_depend"]
         kind[~(decides | prompt | touches)] = GAP["gap_depend"]
+        # These are recorded, whatever the times of the launch suggest.
         kind[self._loads_code] = GAP["gap_init"]
         kind[self.is_handed_over[self.segments.gap]] = GAP["gap_op"]
+        # Between two steps of a server, all that its loop takes is one; without requests, it idles.
         between = self.between_steps[self.segments.gap] & decides & np.isin(kind, _BETWEEN_STEPS)
         between &= ~waits
         kind[between] = GAP["gap_step"]

@@ -120,12 +120,10 @@ class Steps:
         host stays behind for many kernels, and this is not the price of the wait. If the host needs
         even longer, it launches so many short kernels that their starts count too.
         """
-        stalls = sum(self[name] for name in _STALLS)
-        busy = sum(self[name] for name in BUSY)
-        behind = np.clip(self["host"] - stalls - busy, 0, self.late_launching)
+        behind = np.clip(self._host_surplus, 0, self.late_launching)
         waits = self["gap_sync"] >= LEAST_WAITING * self.late_launching
         late = np.where(waits, behind, self.late_launching)
-        rest = self["host"] - stalls - busy - self.late_launching
+        rest = self._host_surplus - self.late_launching
         return np.asarray(late + np.clip(rest, 0, self["starting"]))
 
     @cached_property
@@ -141,9 +139,17 @@ class Steps:
     @cached_property
     def host_behind(self) -> Matrix:
         """How much longer each host needs than its GPU; at least the time of late launches."""
+        return np.maximum(self["gap_op"], self._host_surplus)
+
+    @cached_property
+    def _host_surplus(self) -> Matrix:
+        """How much more time each host needs than its GPU, without pauses; negative if it is ahead.
+
+        Pauses have causes of their own.
+        """
         stalls = sum(self[name] for name in _STALLS)
         busy = sum(self[name] for name in BUSY)
-        return np.maximum(self["gap_op"], self["host"] - stalls - busy)
+        return np.asarray(self["host"] - stalls - busy)
 
     def without(self, left_out: Collection[int]) -> Steps:
         """The same without some steps; all of them if none would be left."""

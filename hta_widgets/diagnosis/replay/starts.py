@@ -134,6 +134,8 @@ class _Starting:
 
     def decided(self) -> Starts:
         """Decide what each start waited for, and how long that usually takes."""
+        # Of the launch and the operation before, the later one decides; after the other one, only
+        # the usual time has to pass.
         work, is_first = self.operations, self.is_first
         least_latency = np.minimum(self.lat0, self.latency)
         least_gap = np.minimum(self.gap0, self.gap)
@@ -143,6 +145,8 @@ class _Starting:
         latency = np.where(late_launch, self.latency, least_latency)
         gap = np.where(late_launch, least_gap, self.gap)
         over = np.where(late_launch, self.latency - LATENCY_NS, self.gap - GAP_NS)
+        # What takes longer needs another reason. First, a dependency that a call asks for: of
+        # several, the one that ends last.
         tied, recorded = self._without_launch()
         over[recorded | is_first & ~late_launch] = 0
         after, source = self._asked()
@@ -157,6 +161,8 @@ class _Starting:
         explained = np.zeros(len(work), dtype=np.bool_)
         explained[after[binds]] = True
         delay = np.where(binds, delay, np.minimum(DEPENDENCY_NS, delay))
+        # Then, what ends on another stream just before. The first kernel of a stream inside a graph
+        # always has such a reason, as the graph has one launch for all of its streams.
         inside_graph = is_first & work.is_launched & ~work.starts_call
         left = np.flatnonzero((unexplained | inside_graph) & ~explained)
         found = self._followed(left)
@@ -164,14 +170,17 @@ class _Starting:
         explained[left] = True
         after, source = np.concatenate((after, left)), np.concatenate((source, found))
         delay = np.concatenate((delay, (self.start[left] - work.end_ns[found]).astype(np.float64)))
+        # With such a reason, the launch and the operation before need no more than is usual.
         latency = np.where(explained, least_latency, latency)
         gap = np.where(explained, least_gap, gap)
         self.point[explained & ~work.starts_call] = NONE
+        # Without one, the host may have launched it at that time, in a call that is not recorded.
         tied &= unexplained & ~explained
         point = self._tied(tied, explained, latency)
         gap[tied] = least_gap[tied]
         over[explained | tied] = 0
         gap[is_first] = -np.inf
+        # What is left may wait for room: that is no dependency, but it is explained.
         room = self._waits_for_room(over)
         over[room] = 0
         return Starts(

@@ -281,87 +281,60 @@ class _Joining:
 
     def joined(self) -> RecordedJob:
         """Everything on the common clock."""
-        parts, scale = self.parts, [1 + float(clock.drift[0]) for clock in self.clocks]
-        columns = self._columns
-
-        def scaled(path: str) -> Float64Array:
-            pairs = zip(columns(path), scale, strict=True)
-            pieces = [each if by == 1 else each * by for each, by in pairs]
-            return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=-1)
-
-        def shifted(path: str, bases: Int64Array) -> Int64Array:
-            return np.concatenate(_shifted(columns(path), bases))
-
-        def operations(pieces: Sequence[NDArray[Any]]) -> NDArray[Any]:
-            return np.repeat(np.concatenate(pieces), self.copies)
-
-        def numbers(pieces: Sequence[NDArray[Any]]) -> Int32Array:
-            return operations([each.astype(np.int32) for each in pieces])
-
+        parts, columns, in_whole = self.parts, self._columns, self._in_whole
+        of_operations, numbers = self._of_operations, self._numbers
         start, end = (self._common(columns(each)) for each in ("start_ns", "end_ns"))
         arrival, finish = self.at[self.doubled], self.end_at[self.doubled]
-        size = int(self.copies.sum())
         end_ns = np.repeat(end, self.copies)
         end_ns[arrival] = start[self.doubled]
-        is_finish = np.zeros(size, dtype=np.bool_)
+        is_finish = np.zeros(end_ns.size, dtype=np.bool_)
         is_finish[finish] = True
-        duration = np.repeat(end - start, self.copies)
-        duration[arrival] = duration[finish] = 0
-        gap = np.repeat(scaled("starts.gap_ns"), self.copies)
-        gap[finish] = 0
         launch = numbers(_shifted(columns("starts.point"), self.point_base))
         launch[finish] = NONE
-        last_arrival = np.full(int(self.number.max(initial=-1)) + 1, -np.inf)
-        np.maximum.at(last_arrival, self.number, start[self.doubled])
         streams = _bases([int(each.max(initial=-1)) + 1 for each in columns("stream")])
         lines = _bases([int(each.max()) + 1 for each in columns("line.line")])
-        wait_of = shifted("waits.of", self._wait_bases)
-        last, last_step = self._lasts()
         sizes = np.diff(self.part_base).tolist()
-        host_work = scaled("host_work")
+        wait_of = in_whole("waits.of", self._wait_bases)
+        last, last_step = self._lasts()
+        host_work = self._scaled("host_work")
         host_points = np.flatnonzero(host_work.any(axis=0))
-        weights = Weights(
-            own=scaled("line.own_ns"),
-            host_work=host_work[:, host_points],
-            duration=duration,
-            latency=np.repeat(scaled("starts.latency_ns"), self.copies),
-            gap=gap,
-            delay=scaled("starts.delay_ns"),
-            returning=scaled("waits.return_ns"),
-            transfer=end[self.doubled] - last_arrival[self.number],
-            earliest=np.full(last_arrival.size, -np.inf),
-        )
         return RecordedJob(
             ranks=self.ranks,
             parts=parts,
-            weights=weights,
-            line=shifted("line.line", lines).astype(np.int32),
+            weights=self._weights(start, end, host_work[:, host_points]),
+            # points of the host
+            line=in_whole("line.line", lines).astype(np.int32),
             point_rank=np.repeat(np.arange(len(parts), dtype=np.int32), np.diff(self.point_base)),
             point_ns=self._common(columns("line.time_ns")),
             host_points=host_points,
             ends_wait=np.concatenate(columns("line.wait")) >= 0,
+            # operations of the GPU
             stream=numbers(_shifted(columns("stream"), streams)),
             operation_rank=numbers([np.full(each, at) for at, each in enumerate(sizes)]),
             operation=numbers([np.arange(each) for each in sizes]),
             end_ns=end_ns,
-            type=operations(columns("type")),
+            type=of_operations(columns("type")),
             step=numbers([self._positions(part)[part.column("step")] for part in parts]),
-            waits_for_room=operations(columns("starts.waits_for_room")),
-            in_graph=operations(columns("starts.in_graph")),
+            waits_for_room=of_operations(columns("starts.waits_for_room")),
+            in_graph=of_operations(columns("starts.in_graph")),
             launch=launch,
             is_finish=is_finish,
-            after=self.at[shifted("starts.after", self.part_base)],
-            source=self.end_at[shifted("starts.source", self.part_base)],
+            # dependencies
+            after=self.at[in_whole("starts.after", self.part_base)],
+            source=self.end_at[in_whole("starts.source", self.part_base)],
+            # waits
             waiter=self._waiters()[wait_of],
-            awaited=self.end_at[shifted("waits.operation", self.part_base)],
+            awaited=self.end_at[in_whole("waits.operation", self.part_base)],
             wait_kind=np.concatenate(columns("waits.kind"))[wait_of],
             waits_to_allocate=np.concatenate(columns("waits.to_allocate"))[wait_of],
             drains=np.concatenate(columns("waits.drains"))[wait_of],
             is_needed=np.concatenate(columns("waits.is_needed"))[wait_of],
+            # members of meetings
             arrival=arrival,
             finish=finish,
             meeting=self.number,
             series=self.series,
+            # ends of steps
             last=last,
             last_step=last_step,
             steps=self.steps,
@@ -371,6 +344,47 @@ class _Joining:
                 np.inf,
             ),
         )
+
+    def _weights(self, start: Float64Array, end: Float64Array, host_work: Float64Array) -> Weights:
+        """How long everything takes, given when the operations of the parts start and end.
+
+        A kernel that meets others takes no time itself: its meeting has a transfer.
+        """
+        duration = np.repeat(end - start, self.copies)
+        gap = np.repeat(self._scaled("starts.gap_ns"), self.copies)
+        arrival, finish = self.at[self.doubled], self.end_at[self.doubled]
+        duration[arrival] = duration[finish] = gap[finish] = 0
+        last_arrival = np.full(int(self.number.max(initial=-1)) + 1, -np.inf)
+        np.maximum.at(last_arrival, self.number, start[self.doubled])
+        return Weights(
+            own=self._scaled("line.own_ns"),
+            host_work=host_work,
+            duration=duration,
+            latency=np.repeat(self._scaled("starts.latency_ns"), self.copies),
+            gap=gap,
+            delay=self._scaled("starts.delay_ns"),
+            returning=self._scaled("waits.return_ns"),
+            transfer=end[self.doubled] - last_arrival[self.number],
+            earliest=np.full(last_arrival.size, -np.inf),
+        )
+
+    def _scaled(self, path: str) -> Float64Array:
+        """Lengths of all parts, by the common clock, from which those of the ranks drift."""
+        scale = [1 + float(clock.drift[0]) for clock in self.clocks]
+        pairs = zip(self._columns(path), scale, strict=True)
+        pieces = [each if by == 1 else each * by for each, by in pairs]
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=-1)
+
+    def _in_whole(self, path: str, bases: Int64Array) -> Int64Array:
+        """Positions in the parts as positions in the whole."""
+        return np.concatenate(_shifted(self._columns(path), bases))
+
+    def _of_operations(self, pieces: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Values for all operations from those of the parts; twice for one that meets others."""
+        return np.repeat(np.concatenate(pieces), self.copies)
+
+    def _numbers(self, pieces: Sequence[NDArray[Any]]) -> Int32Array:
+        return self._of_operations([each.astype(np.int32) for each in pieces])
 
     def _columns(self, name: str) -> list[NDArray[Any]]:
         return [part.column(name) for part in self.parts]

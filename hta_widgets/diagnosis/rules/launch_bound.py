@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -345,14 +347,14 @@ def launch_bound(context: Context) -> Finding | None:
     table, reads = _launching(context, ranks), _reads(context, ranks)
     by_waits = waits_ms >= MOST_BY_WAITS * alone_ns / NS_PER_MS
     by_stacks = may_be_stacks(half_ms, price.ns / NS_PER_MS)
-    late = _Lateness.of(context, ranks, table, by_waits=by_waits)
+    late = _Lateness(context, ranks, table, by_waits)
     busiest, where = late.busiest, late.where
     # owners of idle time show what the host does after a wait, not that the queue is empty then
     shown_in = ("queue_length", "idle_owners") if late.by_waits else ("idle_owners",)
     return context.finding(
         launch_bound,
         words=f"Launch-bound{on_ranks(context, ranks)}{in_steps(context, steps)}: "
-        f"the CPU {late.with_kernels(context)}{hosts.in_time}{late.after_waits}"
+        f"the CPU {late.with_kernels}{hosts.in_time}{late.after_waits}"
         f"{hosts.still_ahead}{where}",
         detail=f"; at the end, the CPU is {duration(ahead_ns)} ahead"
         if is_ahead
@@ -417,58 +419,64 @@ def _priced(context: Context, after: Sequence[Edit]) -> tuple[Price, float] | No
     return (price, alone.ns) if context.is_worth_it(launch_bound, price.ns) else None
 
 
-class _Lateness(NamedTuple):
+@dataclass(frozen=True)
+class _Lateness:
     """What late hosts launch, and what keeps them from launching it earlier."""
 
-    worst: Mapping[Hashable, Any]
-    """The row of `_launching` with most idle time."""
-    is_one: bool
-    """Whether there is no other row."""
-    busiest: Within | None
-    """The call that itself holds much of the idle time, unless the worst row names it."""
+    context: Context
+    ranks: tuple[int, ...]
+    table: pd.DataFrame
+    """How they launch, see `_launching`."""
     by_waits: bool
     """Whether they would be in time if they never waited for the GPU."""
-    waited: tuple[str, ...]
-    """The operators in which they wait then."""
-    waits_each_time: bool
-    rows: int
-    """Rows of the largest input of a linear layer; 0 if unknown, or if that is not the reason."""
-    outside: float
-    """Fraction of the time that the GPU waits for a CPU in no call; 0 if that is usual."""
 
-    @classmethod
-    def of(
-        cls, context: Context, ranks: tuple[int, ...], table: pd.DataFrame, *, by_waits: bool
-    ) -> _Lateness:
-        """What is known of the hosts of some ranks."""
-        worst = max(table.to_dict("records"), key=lambda row: float(row["idle_ms"]))
-        busiest, known = busiest_within_idle(context, ranks), context.conditions(ranks)
-        is_other = by_waits or few_of(worst)
-        rows = 0 if is_other else max(context.job.reduce(rows_of_linear, ranks).values())
-        outside = part_outside_calls(context, ranks, of_all=True)
-        is_unusual = outside >= MOST_OUTSIDE and Condition.NO_PYTORCH in known
-        return cls(
-            worst,
-            len(table) == 1,
-            None if busiest is not None and busiest.name == worst["region"] else busiest,
-            by_waits,
-            waits_in(context, ranks) if by_waits else (),
-            Condition.WAITS_EACH_TIME in known,
-            rows,
-            outside if is_unusual else 0.0,
-        )
+    @cached_property
+    def worst(self) -> Mapping[Hashable, Any]:
+        """The row of the table with most idle time."""
+        return max(self.table.to_dict("records"), key=lambda row: float(row["idle_ms"]))
+
+    @cached_property
+    def busiest(self) -> Within | None:
+        """The call that itself holds much of the idle time, unless the worst row names it."""
+        found = busiest_within_idle(self.context, self.ranks)
+        return None if found is not None and found.name == self.worst["region"] else found
+
+    @cached_property
+    def waited(self) -> tuple[str, ...]:
+        """The operators in which they wait, if that makes them late."""
+        return waits_in(self.context, self.ranks) if self.by_waits else ()
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of the largest input of a linear layer; 0 if unknown, or if that is no reason."""
+        if self.by_waits or few_of(self.worst):
+            return 0
+        return max(self.context.job.reduce(rows_of_linear, self.ranks).values())
+
+    @cached_property
+    def outside(self) -> float:
+        """Fraction of the time that the GPU waits for a CPU in no call; 0 if that is usual."""
+        part = part_outside_calls(self.context, self.ranks, of_all=True)
+        is_unusual = part >= MOST_OUTSIDE and Condition.NO_PYTORCH in self.conditions
+        return part if is_unusual else 0.0
+
+    @property
+    def conditions(self) -> frozenset[Condition]:
+        """What holds for their recordings."""
+        return self.context.conditions(self.ranks)
 
     @property
     def has_few_rows(self) -> bool:
         """Whether linear layers have so few rows that more would cost next to nothing."""
         return 0 < self.rows <= FEW_ROWS
 
-    def with_kernels(self, context: Context) -> str:
+    @property
+    def with_kernels(self) -> str:
         """That the CPU is late, and with how many kernels; to follow it."""
         is_slow = self.worst["median_kernel_us"] >= LONG_KERNEL_US
         few, fails = few_of(self.worst), "is late with" if is_slow else "cannot keep up with"
         rows = f", at most {counted(self.rows, 'row')} in linear layers" * self.has_few_rows
-        kernels = per_step(context, self.worst["kernels_per_step"], "kernel")
+        kernels = per_step(self.context, self.worst["kernels_per_step"], "kernel")
         median = _kernel_time(self.worst["median_kernel_us"])
         return f"{'is late mainly with' if few else fails} {few}{kernels} (median {median}{rows})"
 
@@ -478,7 +486,8 @@ class _Lateness(NamedTuple):
         if self.by_waits:
             inside = f" in {' and '.join(map(named, self.waited))}" if self.waited else ""
             return f" once it has waited for the GPU{inside}"
-        return ", after most of which it waits for the GPU" * self.waits_each_time
+        is_usual = Condition.WAITS_EACH_TIME in self.conditions
+        return ", after most of which it waits for the GPU" * is_usual
 
     @property
     def where(self) -> str:
@@ -515,7 +524,7 @@ class _Lateness(NamedTuple):
         else:
             work = "kernels" if count else "copies"  # a region may only copy
             where = f"before {work} of {named(region)}"
-        of = "" if self.is_one else f"on rank {self.worst['rank']}, "
+        of = "" if len(self.table) == 1 else f"on rank {self.worst['rank']}, "
         is_minority = region == BACKWARD and share < MINORITY
         rest = f", {percent(100 - share)} outside it" if is_minority else ""
         return f"; {of}{percent(share)} is lost {where}{rest}"

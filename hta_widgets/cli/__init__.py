@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from hta_widgets import __version__
 from hta_widgets.cli.cache import clear_cache, describe_cache
 from hta_widgets.cli.doctor import report
-from hta_widgets.cli.notebook import (
-    demo_notebook,
-    notebook_stem,
-    trace_notebook,
-    write_notebook,
-)
+from hta_widgets.cli.notebook import demo_notebook, notebook_stem, trace_notebook, write_notebook
 from hta_widgets.cli.traces import GivenTrace, rank_list, require_cycle, require_second
 from hta_widgets.errors import HtaWidgetsError, memory_errors_as_ours
 from hta_widgets.lazy_modules import LazyModule

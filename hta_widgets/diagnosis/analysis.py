@@ -27,11 +27,7 @@ from hta_widgets.diagnosis.fine import what_is_fine
 from hta_widgets.diagnosis.gpu_bound import GpuBound, hide_kernels
 from hta_widgets.diagnosis.job.health import foreign_ranks, job_health
 from hta_widgets.diagnosis.job.steps import Steps, common_steps, compared_ranks
-from hta_widgets.diagnosis.largest_kernels import (
-    GPU_BOUND,
-    on_few_multiprocessors,
-    what_gpus_do,
-)
+from hta_widgets.diagnosis.largest_kernels import GPU_BOUND, on_few_multiprocessors, what_gpus_do
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.notices import (
     after_cut_notices,

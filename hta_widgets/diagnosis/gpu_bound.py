@@ -59,10 +59,7 @@ from hta_widgets.diagnosis.replay.critical_path import OF_GPU
 from hta_widgets.diagnosis.rules.layout_transposes import layout_transposes
 from hta_widgets.diagnosis.rules.no_tensor_cores import no_tensor_cores
 from hta_widgets.diagnosis.rules.slow_shape import slow_shape
-from hta_widgets.diagnosis.rules.unfused_elementwise import (
-    is_left_by_compiler,
-    unfused_elementwise,
-)
+from hta_widgets.diagnosis.rules.unfused_elementwise import is_left_by_compiler, unfused_elementwise
 from hta_widgets.diagnosis.rules.wording import link_of_kernels, named
 from hta_widgets.grouping import grouped
 from hta_widgets.names.readable import distinct_labels

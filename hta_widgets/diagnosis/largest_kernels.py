@@ -13,11 +13,7 @@ from hta_widgets.analyses.roofline.peaks import devices_of
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.diagnosis.context import Context
-from hta_widgets.diagnosis.facts.compute_facts import (
-    HALF_TYPES,
-    MULTIPLE,
-    operator_cost,
-)
+from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, MULTIPLE, operator_cost
 from hta_widgets.diagnosis.fine import hidden_communication, ranks_alike
 from hta_widgets.diagnosis.gpu_bound import (
     has_few_blocks,

@@ -17,10 +17,7 @@ from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.window import MAY_COMPUTE, NO_STEP, before_host_ns, lead_in_ns
 from hta_widgets.arrays import IntArray
 from hta_widgets.diagnosis.facts import step_facts
-from hta_widgets.diagnosis.facts.communication_facts import (
-    CommunicationFacts,
-    communication_facts,
-)
+from hta_widgets.diagnosis.facts.communication_facts import CommunicationFacts, communication_facts
 from hta_widgets.diagnosis.facts.compute_facts import ComputeFacts, compute_facts
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of, holding
 from hta_widgets.diagnosis.facts.gap_owners import HotPath, idle_hot_path

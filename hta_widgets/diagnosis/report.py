@@ -30,15 +30,7 @@ from hta_widgets.diagnosis.replay.edits import Edit, is_covered
 from hta_widgets.diagnosis.replay.replay import Replay
 from hta_widgets.errors import KEEPS_LAST_STEP
 from hta_widgets.quantities import NS_PER_MS, capitalised, counted, duration, named_numbers, percent
-from hta_widgets.terminal import (
-    MARGIN,
-    MOST_CHARACTERS,
-    MOST_NOTICES,
-    cut,
-    item,
-    section,
-    wrapped,
-)
+from hta_widgets.terminal import MARGIN, MOST_CHARACTERS, MOST_NOTICES, cut, item, section, wrapped
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.facts import world_size_among, world_size_of
 

@@ -9,12 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.memory_bandwidth import MemoryBandwidth
-from hta_widgets.figures.base.step_lines import (
-    StepLine,
-    StepLines,
-    lines_of_ranks,
-    lines_with_most,
-)
+from hta_widgets.figures.base.step_lines import StepLine, StepLines, lines_of_ranks, lines_with_most
 from hta_widgets.figures.base.style import TYPE_COLORS
 
 COLOR = TYPE_COLORS["MEMORY"]

@@ -11,12 +11,7 @@ from traitlets import Bool, Int, default
 from hta_widgets.analyses.compare import Compare, by_change, compare, job_names, steps_differ
 from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.figures.compare import (
-    SORT_COLUMNS,
-    kernel_changes,
-    tails,
-    times,
-)
+from hta_widgets.figures.compare import SORT_COLUMNS, kernel_changes, tails, times
 from hta_widgets.panels.base.controls import Choice, Slider, Toggle
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel_of_two import PanelOfTwo

@@ -14,11 +14,7 @@ from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.causes import idle_in_words
 from hta_widgets.analyses.time.window import numbered_steps
 from hta_widgets.figures.base.drawing import Drawing
-from hta_widgets.figures.idle_time import (
-    PART_NAMES,
-    idle_time_of_devices,
-    idle_time_of_streams,
-)
+from hta_widgets.figures.idle_time import PART_NAMES, idle_time_of_devices, idle_time_of_streams
 from hta_widgets.panels.base.controls import SHARE_OR_TIME, STREAM_PICKER, Choice, Slider
 from hta_widgets.panels.base.declarations import parameter
 from hta_widgets.panels.base.panel import Panel

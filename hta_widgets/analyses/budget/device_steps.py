@@ -44,14 +44,7 @@ from hta_widgets.analyses.time.calls import Calls, calls_of
 from hta_widgets.analyses.time.causes import CODE, IDLE_CAUSES, LAUNCH_NS, NO_CALL
 from hta_widgets.analyses.time.modules import OPTIMIZER, PHASES, phases
 from hta_widgets.analyses.time.window import WARM, Window, window_of
-from hta_widgets.arrays import (
-    Float64Array,
-    Int8Array,
-    Int32Array,
-    Int64Array,
-    IntArray,
-    Mask,
-)
+from hta_widgets.arrays import Float64Array, Int8Array, Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import Kind, KindSet

@@ -19,14 +19,7 @@ from hta_widgets.analyses.roofline.counted import (
     CountedKernels,
     counted_kernels,
 )
-from hta_widgets.analyses.roofline.peaks import (
-    GIGA,
-    TERA,
-    Device,
-    Peak,
-    devices_of,
-    peak_of,
-)
+from hta_widgets.analyses.roofline.peaks import GIGA, TERA, Device, Peak, devices_of, peak_of
 from hta_widgets.analyses.time.rows import Columns, Row, columns_of, joined_table, largest_first
 from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, place_of
 from hta_widgets.grouping import Groups, grouped

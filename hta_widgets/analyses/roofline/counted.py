@@ -21,11 +21,7 @@ from hta_widgets.analyses.roofline.formulas import (
 )
 from hta_widgets.analyses.time.calls import calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.modules import module_paths
-from hta_widgets.analyses.time.selection import (
-    EVERYTHING,
-    TimeSelection,
-    selected_work,
-)
+from hta_widgets.analyses.time.selection import EVERYTHING, TimeSelection, selected_work
 from hta_widgets.analyses.time.tensor_cores import TensorCores, tensor_cores
 from hta_widgets.arrays import Int64Array, IntArray, Mask, narrowed
 from hta_widgets.grouping import grouped

@@ -14,12 +14,7 @@ from hta_widgets.analyses.communication.recorded import owned_by_first
 from hta_widgets.analyses.time.calls import calls_of
 from hta_widgets.analyses.time.modules import PHASES, phases
 from hta_widgets.analyses.time.window import lead_in_end
-from hta_widgets.analyses.timeline.classes import (
-    CODE,
-    HIDDEN,
-    LEAD_IN,
-    PHASE_CLASSES,
-)
+from hta_widgets.analyses.timeline.classes import CODE, HIDDEN, LEAD_IN, PHASE_CLASSES
 from hta_widgets.analyses.timeline.tracks import NO_ROW, Segments
 from hta_widgets.arrays import Int8Array, Int64Array
 from hta_widgets.grouping import opens_run

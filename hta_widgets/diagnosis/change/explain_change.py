@@ -17,10 +17,7 @@ from hta_widgets.analyses.compare import job_names
 from hta_widgets.analyses.result import Result
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.change.comparable import Difference, Weight, differences
-from hta_widgets.diagnosis.change.significance import (
-    Significance,
-    significance_of_recordings,
-)
+from hta_widgets.diagnosis.change.significance import Significance, significance_of_recordings
 from hta_widgets.diagnosis.change.summary import Summary, summary
 from hta_widgets.diagnosis.change.waterfall import (
     LEVELS,

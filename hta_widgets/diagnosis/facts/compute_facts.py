@@ -27,12 +27,7 @@ from hta_widgets.analyses.roofline.formulas import (
 )
 from hta_widgets.analyses.roofline.peaks import GIGA, TERA
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.tensor_cores import (
-    ELEMENTWISE,
-    FP32,
-    TENSOR_CORES,
-    is_product,
-)
+from hta_widgets.analyses.time.tensor_cores import ELEMENTWISE, FP32, TENSOR_CORES, is_product
 from hta_widgets.analyses.time.window import window_of
 from hta_widgets.arrays import Int64Array, IntArray, Mask, narrowed
 from hta_widgets.diagnosis.facts.gpus import Gpu, gpu_of

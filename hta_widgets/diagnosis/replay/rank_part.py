@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 
 from hta_widgets.analyses.budget.device_steps import HostGaps, host_gaps, touched
 from hta_widgets.analyses.budget.idle_gaps import gaps_of
-from hta_widgets.analyses.time.window import (
-    NO_STEP,
-    Window,
-    has_launches,
-    may_end_step,
-    window_of,
-)
+from hta_widgets.analyses.time.window import NO_STEP, Window, has_launches, may_end_step, window_of
 from hta_widgets.arrays import Float64Array, Int8Array, Int64Array, narrowed
 from hta_widgets.diagnosis.replay.host_line import HostLine, host_line
 from hta_widgets.diagnosis.replay.host_work import host_work

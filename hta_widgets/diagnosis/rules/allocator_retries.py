@@ -14,10 +14,7 @@ from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork, WithoutWaits
 from hta_widgets.diagnosis.replay.waiting_calls import SYNCHRONISING, Wait
-from hta_widgets.diagnosis.rules.host_evidence import (
-    owners_table,
-    within_gap,
-)
+from hta_widgets.diagnosis.rules.host_evidence import owners_table, within_gap
 from hta_widgets.diagnosis.rules.wording import in_steps, per_step, subject
 from hta_widgets.quantities import duration
 

@@ -21,12 +21,7 @@ from hta_widgets.diagnosis.job.health import missing_of
 from hta_widgets.diagnosis.proof.what import Busy
 from hta_widgets.diagnosis.replay.edits import CommunicationHidden
 from hta_widgets.diagnosis.rules.slow_link import slow_link
-from hta_widgets.diagnosis.rules.wording import (
-    listed,
-    named,
-    part_of_it,
-    within_module,
-)
+from hta_widgets.diagnosis.rules.wording import listed, named, part_of_it, within_module
 from hta_widgets.quantities import NS_PER_MS, duration, number
 
 MOST_INCOMPLETE: Final = 0.5

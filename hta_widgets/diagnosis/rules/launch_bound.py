@@ -15,11 +15,7 @@ from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners, holding
 from hta_widgets.diagnosis.facts.gap_owners import READS
-from hta_widgets.diagnosis.facts.host_facts import (
-    BACKWARD,
-    MOST_LATE,
-    rows_of_linear,
-)
+from hta_widgets.diagnosis.facts.host_facts import BACKWARD, MOST_LATE, rows_of_linear
 from hta_widgets.diagnosis.finding import (
     CHOOSES_BY_MASK,
     KEEPS_NUMBERS,
@@ -33,12 +29,7 @@ from hta_widgets.diagnosis.finding import (
     fused_optimizers,
     of_engines,
 )
-from hta_widgets.diagnosis.replay.edits import (
-    Edit,
-    HostSpeed,
-    WithoutHostWork,
-    WithoutStarts,
-)
+from hta_widgets.diagnosis.replay.edits import Edit, HostSpeed, WithoutHostWork, WithoutStarts
 from hta_widgets.diagnosis.rules.allocator_retries import allocator_retries
 from hta_widgets.diagnosis.rules.autotuning import autotuning
 from hta_widgets.diagnosis.rules.host_evidence import (
@@ -55,13 +46,7 @@ from hta_widgets.diagnosis.rules.input_starvation import input_starvation
 from hta_widgets.diagnosis.rules.preprocessing import preprocessing
 from hta_widgets.diagnosis.rules.profiler_overhead import profiler_overhead
 from hta_widgets.diagnosis.rules.warm_up import warm_up
-from hta_widgets.diagnosis.rules.wording import (
-    in_steps,
-    named,
-    on_ranks,
-    per_step,
-    which_ranks,
-)
+from hta_widgets.diagnosis.rules.wording import in_steps, named, on_ranks, per_step, which_ranks
 from hta_widgets.quantities import NS_PER_MS, counted, duration, percent
 
 MOST_BY_STACKS: Final = 0.5

@@ -10,12 +10,7 @@ from hta_widgets.diagnosis.facts.conditions import Condition, holding
 from hta_widgets.diagnosis.finding import Advice, Finding
 from hta_widgets.diagnosis.proof.what import Saving
 from hta_widgets.diagnosis.rules.host_evidence import if_host_kept_up
-from hta_widgets.diagnosis.rules.wording import (
-    link_of_kernels,
-    named,
-    on_ranks,
-    per_step,
-)
+from hta_widgets.diagnosis.rules.wording import link_of_kernels, named, on_ranks, per_step
 from hta_widgets.quantities import NS_PER_MS, percent
 
 

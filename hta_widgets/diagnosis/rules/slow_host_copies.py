@@ -16,9 +16,7 @@ from hta_widgets.diagnosis.facts.host_facts import CopiesOfName
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import ExposedCopies
 from hta_widgets.diagnosis.replay.edits import WithoutCopies
-from hta_widgets.diagnosis.rules.host_evidence import (
-    innermost_within,
-)
+from hta_widgets.diagnosis.rules.host_evidence import innermost_within
 from hta_widgets.diagnosis.rules.wording import in_steps, named, part_of_it, subject
 from hta_widgets.quantities import NS_PER_MS, data_size, number
 from hta_widgets.trace.model.kernels import KernelType

@@ -13,11 +13,7 @@ from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owne
 from hta_widgets.diagnosis.finding import Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import Idle
 from hta_widgets.diagnosis.replay.edits import WithoutHostWork
-from hta_widgets.diagnosis.rules.host_evidence import (
-    owners_table,
-    stretches_table,
-    within_gap,
-)
+from hta_widgets.diagnosis.rules.host_evidence import owners_table, stretches_table, within_gap
 from hta_widgets.diagnosis.rules.wording import on_ranks
 from hta_widgets.quantities import NS_PER_MS, duration
 

@@ -48,12 +48,7 @@ from hta_widgets.panels.base.rendered_view import RenderedView, ResultT
 from hta_widgets.panels.base.selection import LINKED_FIELDS, Selection, plain_selection
 from hta_widgets.panels.base.shown_paths import without_folders
 from hta_widgets.panels.base.summary import SUMMARY_BYTES, html_summary
-from hta_widgets.panels.base.table import (
-    SELECTS,
-    TableLook,
-    answer_about_table,
-    is_about_table,
-)
+from hta_widgets.panels.base.table import SELECTS, TableLook, answer_about_table, is_about_table
 from hta_widgets.panels.base.traits import literal, typed_dict
 from hta_widgets.panels.base.updates import UPDATES, locked
 from hta_widgets.panels.base.view import as_text

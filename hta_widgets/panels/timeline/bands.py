@@ -8,11 +8,7 @@ from typing import Final
 import numpy as np
 
 from hta_widgets.analyses.timeline.lanes_of_job import JobLanes, least_median_most, rank_rows
-from hta_widgets.analyses.timeline.overview import (
-    OVERVIEW_CLASSES,
-    RankOverview,
-    Span,
-)
+from hta_widgets.analyses.timeline.overview import OVERVIEW_CLASSES, RankOverview, Span
 from hta_widgets.analyses.timeline.window import pixel_edges
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import edges_of_parts

@@ -23,12 +23,7 @@ from hta_widgets.trace.model.health.rank_health import RankHealth
 from hta_widgets.trace.model.health.taken_out import taken_out
 from hta_widgets.trace.model.health.unrecorded_waits import Silences, silences_of, unrecorded_waits
 from hta_widgets.trace.model.health.wrong_times import wrong_times
-from hta_widgets.trace.model.kernels import (
-    MIGRATES,
-    MIGRATES_TO_HOST,
-    PREFETCHING,
-    KernelRules,
-)
+from hta_widgets.trace.model.kernels import MIGRATES, MIGRATES_TO_HOST, PREFETCHING, KernelRules
 from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
 from hta_widgets.trace.model.notices import Notice

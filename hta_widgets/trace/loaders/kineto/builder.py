@@ -23,12 +23,7 @@ from hta_widgets.trace.loaders.columns import (
 )
 from hta_widgets.trace.loaders.event_blocks import by_time
 from hta_widgets.trace.loaders.kineto.categories import PHASE_KINDS, SYNC_NAMES, kind_of
-from hta_widgets.trace.loaders.kineto.decode import (
-    NO_ARGS,
-    Event,
-    EventInTime,
-    decode_counters,
-)
+from hta_widgets.trace.loaders.kineto.decode import NO_ARGS, Event, EventInTime, decode_counters
 from hta_widgets.trace.loaders.kineto.repair import Reading
 from hta_widgets.trace.loaders.kineto.side_tables import (
     AMD_LAUNCH,

@@ -175,7 +175,8 @@ def test_a_step_has_one_length(board):
     of_ranks = duration(found.period_ns)
     has_steps = bool((found.steps["step"] >= 0).any())
     assert not found.unrecorded or bands["facts"][-2].endswith(found.unrecorded)
-    assert bands["facts"][-1] == (f"{length} per step" if has_steps else f"GPU span of {length}")
+    per_step = f"{length} per step{found.varied}"
+    assert bands["facts"][-1] == (per_step if has_steps else f"GPU span of {length}")
     whole = f"{of_ranks} per step" if has_steps else f"{of_ranks} GPU span"
     whose = "a rank's " if found.step_ns > 1.01 * found.period_ns else "the " * (not has_steps)
     whole = f"{whose}{whole}"

@@ -79,8 +79,6 @@ class TestBudget:
             ({"init": 3}, "initialising"),
             ({"op": 2, "pause": 1}, "launch and stalls"),
             ({"op": 1, "init": 1.2, "pause": 0.8}, "initialising and launch"),
-            ({"op": 2.42, "alloc": 0.58}, "launch"),
-            ({"op": 2.38, "alloc": 0.62}, "launch and allocation"),
             ({"step": 3}, "between steps"),
         ],
     )

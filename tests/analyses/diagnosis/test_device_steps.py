@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 from hypothesis import given
 
 from hta_widgets import diagnose
+from hta_widgets.analyses.budget.classes import BUDGET
 from hta_widgets.analyses.budget.device_steps import GAPS, device_steps
 from hta_widgets.analyses.collectives import rank_splits
 from hta_widgets.analyses.communication.partition import PARTS
 from hta_widgets.analyses.time import patterns
+from hta_widgets.diagnosis.budget_table import named_classes
 from hta_widgets.diagnosis.facts.step_facts import step_facts
 from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.diagnosis.thresholds import Case, cases
@@ -311,7 +314,19 @@ def host_us(folder, length_us, usual_us=2):
     return float(facts_of(open_job(folder, [events]))[0]["host"][0]) / 1000
 
 
+def host_in_words(_, share):
+    """What a host does that allocates for a share of its idle time, and launches in the rest."""
+    steps = pd.DataFrame({name: [0.0] for each in BUDGET for name in each.columns})
+    steps["gap_alloc_ns"], steps["gap_op_ns"] = share, 1 - share
+    return next(each.label for each in named_classes(steps) if each.name == "late_launching")
+
+
 test_thresholds = cases(
+    Case(
+        "budget_table.WORTH_NAMING",
+        host_in_words,
+        {0.19: "CPU-bound: launch", 0.21: "CPU-bound: launch and allocation"},
+    ),
     Case(
         "idle_gaps.AT_ONCE_NS",
         lambda folder, ns: kind_of(

@@ -96,9 +96,11 @@ LONG_NS: Final = 1_000_000_000
 about 40 times, and three of 50 s were to be profiled."""
 
 LONGER: Final = 5
+"""Ratio to the median from which a launch of the largest kernel is long."""
+
 ONE_LONG: Final = 0.25
-"""If launches that take so many times the median hold this fraction of the time of the largest
-kernel, the line says so: one of 20 launches of a batch norm took 307 of 845 µs."""
+"""Fraction of the kernel's time in long launches from which the line says so: one of 20 launches of
+a batch norm took 307 of 845 µs."""
 
 LEAST_SHARE: Final = 5.0
 """Share of the kernel time (%) above which kernels of a kind are worth a line, and share of the
@@ -115,9 +117,11 @@ MOVING_SHARE: Final = 25.0
 line if no chain of them is: a ResNet spent 60 % in norms, activations and additions."""
 
 ATTENTION_SHARE: Final = 10.0
+"""Share of the kernel time (%) above which fused attention is worth a line, if it is slow."""
+
 SLOW_ATTENTION: Final = 50.0
-"""Share of the kernel time (%) above which fused attention is worth a line, and share of the peak
-below which other kernels may be faster: 29 % of a transformer, at 23 % of it, had no line."""
+"""Share of the peak (%) below which other kernels may be faster: 29 % of a transformer, at 23 % of
+the peak, had no line."""
 
 EXPERTS_SHARE: Final = 25.0
 """Share of the compute time (%) above which the kernels of a mixture of experts are worth a line:
@@ -133,9 +137,11 @@ _OF_AITER: Final = re.compile(r"ck_tile")
 _NAMED: Final = 3
 
 FEW_REQUESTS: Final = 64
+"""Most requests in a decode step for which more rows cost little, whatever the shapes."""
+
 PRODUCTS_SHARE: Final = 50.0
-"""Most requests in a decode step, and least share of the compute time (%) in products, for the line
-that more rows cost little if no shapes are recorded, as in CUDA graphs."""
+"""Share of the compute time (%) in products above which that is worth a line if no shapes are
+recorded, as in CUDA graphs."""
 
 _GEMV: Final = re.compile(r"gemv", re.IGNORECASE)
 """Products of a matrix and a vector. Two kernels of them took 61.7 and 32.5 % of a step of Llama in

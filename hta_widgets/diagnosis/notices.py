@@ -124,9 +124,10 @@ def lead_in_notices(context: Context) -> Iterator[str]:
 
 
 SET_UP_NS: Final = 10_000_000
+"""Time that no step counts is not reported if it is shorter."""
+
 SET_UP_SHARE: Final = 0.5
-"""How long time that no step counts must be to be reported, and which fraction of the mean step or
-the GPU span."""
+"""Nor if it is a smaller fraction of the mean step or the GPU span."""
 
 BEFORE_GPU_WORK: Final = 0.15
 """Fraction of a recording without steps that must pass before its first GPU work to be reported: a

@@ -78,9 +78,11 @@ class CopiesOfName(NamedTuple):
 
 
 FEWEST_RETURNS: Final = 10
+"""Fewest copies in each direction that may carry the same data there and back."""
+
 ALIKE: Final = 0.9
-"""Copies in each direction, and the ratio of their bytes, from which they may carry the same data:
-a solver copied 1 GB to the GPU and back for each of 50 kernels, 96 % of its time."""
+"""Least ratio of the bytes in one direction to those in the other: a solver copied 1 GB to the GPU
+and back for each of 50 kernels, 96 % of its time."""
 
 
 class HostCopies(NamedTuple):

@@ -24,10 +24,12 @@ from hta_widgets.diagnosis.replay.waiting_calls import WaitingCalls
 from hta_widgets.intervals import Times
 
 OVERLAP_NS: Final = 1_000
+"""Calls of two threads overlap if they do for longer."""
+
 MOST_OVERLAPS: Final = 3
 MOST_OVERLAPS_SHARE: Final = 0.01
 """Threads that hand over to each other, such as the main thread and that of the backward pass, make
-one line, unless more of their calls than this overlap."""
+one line, unless more of their calls overlap than this number and this share."""
 
 
 class HostLine(NamedTuple):

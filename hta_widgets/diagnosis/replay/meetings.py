@@ -14,10 +14,12 @@ from hta_widgets.trace.job import Job
 
 TOGETHER_NS: Final = 20_000
 TOGETHER_SHARE: Final = 0.02
-MOST_APART: Final = 0.1
 """Kernels of one name on all ranks meet if they end within this time, or share of their length, of
-each other; up to this share of them may not. Broadcasts matched in this way would otherwise seem to
-take the time for which they wait for a late rank."""
+each other."""
+
+MOST_APART: Final = 0.1
+"""Largest share of them that may not. Broadcasts matched in this way would otherwise seem to take
+the time for which they wait for a late rank."""
 
 
 class Meetings(NamedTuple):

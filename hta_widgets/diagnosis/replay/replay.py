@@ -34,6 +34,7 @@ MOST_UNEXPLAINED: Final = 10.0
 price may be too high or too low."""
 
 MOST_OFF_NS: Final = 1_000
+"""Largest error of a replay without changes with which it can be asked for others."""
 
 LEAST_SLOWED: Final = 0.05
 """Share of a step by which the recording must be longer: steps differ by less among themselves."""

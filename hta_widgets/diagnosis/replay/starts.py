@@ -30,8 +30,10 @@ from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.kernels import KernelType
 
 LATENCY_NS: Final = 25_000
+"""Longest usual time from a launch to the start; what takes longer waits for something else."""
+
 GAP_NS: Final = 4_000
-"""Longest usual time from a launch, and from the end of the previous operation, to the start."""
+"""The same from the end of the previous operation on the stream."""
 
 FEWEST: Final = 5
 USUAL_LATENCY_NS: Final = 5_000
@@ -49,7 +51,11 @@ FILLED: Final = 0.9
 waiting: all of 242 ms in a job on two V100, whose computing and exchanging streams take turns."""
 
 TOUCHING_NS: Final = 500
+"""How long after a start what it waits for may end: recorded times are not exact."""
+
 DEPENDENCY_NS: Final = 1_500
+"""Longest time from the end of a dependency to a start that waits for something else: if the
+dependency ended later, the start would follow this soon."""
 
 _WAIT_EVENT: Final = "StreamWaitEvent"
 _RECORDED_WAIT: Final = "Stream Wait Event"

@@ -40,9 +40,12 @@ longer is staged through pinned memory."""
 
 EARLY_NS: Final = 10_000
 EARLY_SHARE: Final = 0.2
+"""How much earlier than the end of its copy a call may return: the smaller of this time and this
+share of the copy."""
+
 EARLY_SHARE_STAGED: Final = 0.5
-"""How much earlier than the end of its copy a call may return: a pageable copy is staged, and the
-call returns when the last part is staged, 3 to 40 µs before the end."""
+"""The share for calls longer than `LONG_CALL_NS`: they stage a pageable copy, and return when the
+last part is staged, 3 to 40 µs before the end."""
 
 CLOCKS_NS: Final = 10_000
 """How long a call may return before the end of what the trace says it waits for, as the clocks of
@@ -61,9 +64,10 @@ GPU, as ``cudaOccupancyMaxActiveBlocksPerMultiprocessor`` did with a lead of 43 
 
 FEWEST: Final = 3
 OWN_NS: Final = 4_000
+"""Time of a waiting call without its wait, if there are too few calls to measure it."""
+
 RETURN_NS: Final = 3_000
-"""Time of a waiting call without its wait, and from the end of the operation to its return, to
-assume if there are too few calls to measure them."""
+"""Time from the end of the operation to the return of the call, if there are too few."""
 
 _USUAL_PERCENT: Final = 10
 

@@ -80,9 +80,11 @@ MORE_GRADIENTS: Final = 1.1
 """Gradients per operation above which several share one: small parameters share a bucket."""
 
 FEWEST_REPEATS: Final = 3
+"""Fewest steps whose shortest times of an operation show how much of it may be transfer."""
+
 AS_LONG: Final = 0.9
-"""Steps from which the shortest times of operations say how much of them is transfer, and part of
-the time from which they say nothing: of 404 equal all-reduces, it was 99 %."""
+"""Fraction of the time from which the shortest times show nothing: of 404 equal all-reduces, they
+were 99 %."""
 
 EXPLAINED: Final[Mapping[Cause, tuple[str, ...]]] = {
     allocator_retries: ("gap_alloc",),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import HALF_OF_LARGEST, Context
 from hta_widgets.diagnosis.facts.conditions import Condition, conditions_of_owners
-from hta_widgets.diagnosis.facts.gap_owners import Owner, Stretch, first_scripted
+from hta_widgets.diagnosis.facts.gap_owners import GapOwners, Owner, Stretch, first_scripted
 from hta_widgets.diagnosis.finding import NEEDLESS_WORK, Advice, Finding, Link
 from hta_widgets.diagnosis.job.steps import Matrix
 from hta_widgets.diagnosis.limits import Limits
@@ -222,54 +224,21 @@ def host_pause(context: Context) -> Finding | None:
     if not context.is_worth_it(host_pause, price.ns):
         return None
     ranks, steps = _who(context, pauses), context.steps_with(pauses)
-    who, found = subject(context, ranks), longest_stretch(context, ranks, kind)
-    within = within_gap(context, ranks, kind)
-    largest, _ = largest_owner(context, ranks, kind) or (None, 0)
-    there = within.name if within else largest.name if largest else ""
-    several = _pauses_inside(context, ranks, kind, within)
-    where = _where(found[1], there, several) if found else ""
-    known = _known_of(context, ranks, kind, within, largest)
-    known |= {Condition.IN_OPERATOR} if several else set()
-    on_cpu = on_cpu_share(context, ranks, kind)
-    on_cpu = on_cpu if 100 * on_cpu >= context.limits.owner_percent else 0.0
-    if on_cpu:
-        known.add(Condition.COMPUTES_ON_CPU)
-    stops = (
-        0
-        if on_cpu or sets_up or warm_up in context.found
-        else operators_stopped_in(context, ranks, kind)
-    )
-    stops = stops if stops >= FEWEST_OPERATORS else 0
-    if stops:
-        known.add(Condition.LOSES_ITS_CORE)
-    if within is None and not (on_cpu or stops) and _holds_most(context, ranks, kind, ""):
-        known.add(Condition.NOT_RECORDED)
-    unknown = "" if on_cpu or stops else _unknown(known)
-    detail = (within.words if within else "") + _meanwhile(known)
-    if largest and not (within or several or detail):
-        share = owner_share(context, ranks, kind, largest.name)
-        most = f", {percent(100 * share)} of this time in {named(largest.name)}"
-        detail = most if largest.name else unknown
-    if on_cpu:
-        detail += f"; {percent(100 * on_cpu)} of it in operators on the CPU"
-    if stops:
-        detail += (
-            f"; it stops in {stops} different operators, as a process that loses its core does"
-        )
+    who, pause = subject(context, ranks), _Pause(context, ranks, kind)
+    longest_ns = float(pause.longest[1].idle_ns if pause.longest else pauses.max())
     return context.finding(
         host_pause,
-        words=f"{who} {_does(who, known, sets_up=sets_up)} for up to "
-        f"{duration(float(found[1].idle_ns if found else pauses.max()))}{in_steps(context, steps)}"
-        f"{where}",
-        detail=detail,
+        words=f"{who} {_does(who, pause.known, sets_up=sets_up)} for up to {duration(longest_ns)}"
+        f"{in_steps(context, steps)}{pause.where}",
+        detail=pause.detail,
         price=price,
         ranks=ranks,
         steps=steps,
-        conditions=known,
+        conditions=pause.known,
         evidence={
-            **(within.evidence if within else {}),
-            **({"on_cpu_percent": 100 * on_cpu} if on_cpu else {}),
-            **({"operators_stopped_in": stops} if stops else {}),
+            **(pause.within.evidence if pause.within else {}),
+            **({"on_cpu_percent": 100 * pause.on_cpu} if pause.on_cpu else {}),
+            **({"operators_stopped_in": pause.stops} if pause.stops else {}),
             "pauses": stretches_table(context, ranks, kind),
             "steps": context.by_rank_and_step(idle_ms=pauses),
         },
@@ -312,10 +281,190 @@ def _in_turns(pauses: Matrix, limits: Limits) -> bool:
     return bool(100 * few.mean() > most_percent >= 100 * pausing.mean(axis=1).max())
 
 
-def _where(stretch: Stretch, said: str, several: Sequence[str]) -> str:
-    """Say between or inside which operators; empty if the sentence names the operator anyway."""
-    if several:
-        return f", mostly inside {' or '.join(named(name, 30) for name in several)}"
+def _does(who: Subject, known: Collection[Condition], *, sets_up: bool) -> str:
+    """Say what the host does while the GPU is idle."""
+    if sets_up:
+        return who.verb("compile" if Condition.COMPILES in known else "initialise")
+    is_busy = Condition.BROADCASTS_BUFFERS in known
+    return f"{who.verb('launch')} nothing" if is_busy else who.verb("stall")
+
+
+@dataclass(frozen=True)
+class _Pause:
+    """What the recordings show of hosts while they pause."""
+
+    context: Context
+    ranks: tuple[int, ...]
+    kind: str
+    """Kind of the idle time, one of `HOST_GAPS`."""
+
+    @cached_property
+    def longest(self) -> tuple[int, Stretch] | None:
+        """The longest idle interval, and its rank."""
+        return longest_stretch(self.context, self.ranks, self.kind)
+
+    @cached_property
+    def within(self) -> Within | None:
+        """The call inside which most of the time passes."""
+        return within_gap(self.context, self.ranks, self.kind)
+
+    @cached_property
+    def largest(self) -> Owner | None:
+        """The calls of one name that own most of it; their name is empty if it is in no call."""
+        owner, _ = largest_owner(self.context, self.ranks, self.kind) or (None, 0)
+        return owner
+
+    @cached_property
+    def on_cpu(self) -> float:
+        """Fraction of it in operators that compute on the CPU; 0 if that is not most of it."""
+        part = on_cpu_share(self.context, self.ranks, self.kind)
+        return part if 100 * part >= self.context.limits.owner_percent else 0.0
+
+    @cached_property
+    def stops(self) -> int:
+        """In how many operators the host stops, if so many that it may lose its core; else 0."""
+        if self.on_cpu or self.kind != "gap_pause" or warm_up in self.context.found:
+            return 0
+        count = operators_stopped_in(self.context, self.ranks, self.kind)
+        return count if count >= FEWEST_OPERATORS else 0
+
+    @cached_property
+    def several(self) -> tuple[str, ...]:
+        """Two operators that launch work, if most of the longest pauses are inside such operators.
+
+        None if one call holds most of it.
+
+        What the host does there is in no frame. Of one pause in ``aten::ones_like`` and another one
+        in the backward pass, the sentence said that a third of the first was in ``aten::mm``.
+        """
+        hosts = [each for each in self._gaps if self.kind in each.hot_paths]
+        longest_ns: dict[str, int] = {}
+        inside_ns = 0
+        for gaps in hosts:
+            for each in gaps.longest[self.kind]:
+                if each.inside in gaps.hot_paths[self.kind].stops_in:
+                    inside_ns += each.idle_ns
+                    longest_ns.setdefault(each.inside, each.idle_ns)  # a rank's longest is first
+        whole_ns = sum(each.idle_ns for gaps in hosts for each in gaps.longest[self.kind])
+        names = sorted(longest_ns, key=lambda name: -longest_ns[name])[:2]
+        is_most = 100 * inside_ns >= self.context.limits.owner_percent * whole_ns
+        if self.within or len(names) < 2 or not is_most:  # noqa: PLR2004
+            return ()
+        first, second = names
+        return (first, second) if longest_ns[second] >= AS_LONG * longest_ns[first] else ()
+
+    @cached_property
+    def known(self) -> set[Condition]:
+        """Conditions that the recordings show."""
+        known = self._shown_by_calls
+        known |= {Condition.IN_OPERATOR} if self.several else set()
+        known |= {Condition.COMPUTES_ON_CPU} if self.on_cpu else set()
+        known |= {Condition.LOSES_ITS_CORE} if self.stops else set()
+        is_seen = self.within or self.on_cpu or self.stops
+        return known | ({Condition.NOT_RECORDED} if not is_seen and self._holds_most("") else set())
+
+    @property
+    def _shown_by_calls(self) -> set[Condition]:
+        """Conditions that the named calls show; `IN_OPERATOR` only with most of the time."""
+        checks = (
+            owner.name
+            for gaps in self._gaps
+            for owner in gaps.owners.get(self.kind, ())
+            if owner.idle_ns >= CHECKS_NS * owner.times
+        )
+        known = {Condition.CHECKS_SIZES} & conditions_of_owners(checks)
+        within, largest = self.within, self.largest
+        known |= conditions_of_owners([within.name, within.around] if within else ())
+        if self._works_in_operators:
+            known.discard(Condition.IN_OPERATOR)
+        if largest is not None:
+            of_largest = conditions_of_owners([largest.name])
+            if not self._holds_most(largest.name):
+                of_largest.discard(Condition.IN_OPERATOR)
+            known |= of_largest
+        if self.longest is not None:
+            # the calls in this operator have other names, and little time each
+            inside = self.longest[1].inside
+            known |= {Condition.BROADCASTS_BUFFERS} & conditions_of_owners([inside])
+            known |= {Condition.SCRIPTED} if self._is_scripted(*self.longest) else set()
+        if Condition.DDP not in self.context.conditions():  # DeepSpeed flattens gradients
+            known.discard(Condition.BROADCASTS_BUFFERS)
+        return known
+
+    @property
+    def where(self) -> str:
+        """Between or inside which operators the host pauses, after a comma; empty if unknown."""
+        if self.longest is None:
+            return ""
+        if self.several:
+            return f", mostly inside {' or '.join(named(name, 30) for name in self.several)}"
+        said = self.within.name if self.within else self.largest.name if self.largest else ""
+        return _where(self.longest[1], said)
+
+    @property
+    def detail(self) -> str:
+        """What the host does meanwhile, or that this is not known."""
+        detail = self.within.words if self.within else ""
+        if Condition.BROADCASTS_BUFFERS in self.known:
+            detail += ", where DDP broadcasts buffers"
+        elif Condition.SCRIPTED in self.known:
+            detail += ", as while TorchScript compiles"
+        if self.largest and not (self.within or self.several or detail):
+            name = self.largest.name
+            share = percent(100 * owner_share(self.context, self.ranks, self.kind, name))
+            detail = f", {share} of this time in {named(name)}" if name else self._unknown
+        if self.on_cpu:
+            detail += f"; {percent(100 * self.on_cpu)} of it in operators on the CPU"
+        if self.stops:
+            stops = f"it stops in {self.stops} different operators"
+            detail += f"; {stops}, as a process that loses its core does"
+        return detail
+
+    @property
+    def _gaps(self) -> list[GapOwners]:
+        return [host.gaps for host in self.context.hosts(self.ranks).values()]
+
+    def _holds_most(self, name: str) -> bool:
+        """Whether calls of a name own most of the time."""
+        share = owner_share(self.context, self.ranks, self.kind, name)
+        return 100 * share >= self.context.limits.owner_percent
+
+    @property
+    def _works_in_operators(self) -> bool:
+        """Whether several recorded operators together own most of the time.
+
+        The trace then shows what the operator around them does: an ``unflatten_dense_tensors`` of
+        15 ms held 424 operators that make views, and sampling would have shown no more.
+        """
+        owners = {owner.name for gaps in self._gaps for owner in gaps.owners.get(self.kind, ())}
+        names = {each for each in owners if Condition.IN_OPERATOR in conditions_of_owners([each])}
+        shares = [owner_share(self.context, self.ranks, self.kind, name) for name in names]
+        return bool(len(shares) > 1 and 100 * sum(shares) >= self.context.limits.owner_percent)
+
+    def _is_scripted(self, rank: int, stretch: Stretch) -> bool:
+        """Whether a pause comes before the end of the first call of what TorchScript compiles.
+
+        It compiles in C++, below one call: a first forward pass paused twice, for 146 and 149 ms.
+        """
+        ends_ns = self.context.job.reduce(first_scripted, (rank,))[rank]
+        names = {stretch.inside, self.within.name if self.within else stretch.after}
+        return any(stretch.start_ns < ends_ns[name] for name in names & ends_ns.keys())
+
+    @property
+    def _unknown(self) -> str:
+        """That it is not known what the host does, or that no call does most of it.
+
+        After a graph of a compiled backward pass, 54 % of 5 ms was in no call, the rest in the
+        optimizer and around the graph.
+        """
+        if self.on_cpu or self.stops:
+            return ""
+        is_most = Condition.NOT_RECORDED in self.known
+        return "; the trace does not show why" if is_most else "; no recorded call takes most of it"
+
+
+def _where(stretch: Stretch, said: str) -> str:
+    """Between or inside which operators a stretch is; empty if the sentence names one anyway."""
     if said and said in (stretch.before, stretch.after):
         return ""
     if stretch.inside not in ("", said):
@@ -325,114 +474,3 @@ def _where(stretch: Stretch, said: str, several: Sequence[str]) -> str:
     if stretch.before and stretch.after:
         return f", between {named(stretch.before, 30)} and {named(stretch.after, 30)}"
     return f", before {named(stretch.after, 30)}" if stretch.after else ""
-
-
-def _pauses_inside(
-    context: Context, ranks: Sequence[int], kind: str, within: Within | None
-) -> tuple[str, ...]:
-    """Two operators that launch work, if most of the longest pauses are inside such operators.
-
-    None if one call holds most of it.
-
-    What the host does there is in no frame. Of one pause in ``aten::ones_like`` and another one in
-    the backward pass, the sentence said that a third of the first was in ``aten::mm``.
-    """
-    hosts = [host.gaps for host in context.hosts(ranks).values() if kind in host.gaps.hot_paths]
-    longest_ns: dict[str, int] = {}
-    inside_ns = 0
-    for gaps in hosts:
-        for each in gaps.longest[kind]:
-            if each.inside in gaps.hot_paths[kind].stops_in:
-                inside_ns += each.idle_ns
-                longest_ns.setdefault(each.inside, each.idle_ns)  # of a rank, the longest is first
-    whole_ns = sum(each.idle_ns for gaps in hosts for each in gaps.longest[kind])
-    names = sorted(longest_ns, key=lambda name: -longest_ns[name])[:2]
-    is_most = 100 * inside_ns >= context.limits.owner_percent * whole_ns
-    if within or len(names) < 2 or not is_most:  # noqa: PLR2004
-        return ()
-    first, second = names
-    return (first, second) if longest_ns[second] >= AS_LONG * longest_ns[first] else ()
-
-
-def _known_of(
-    context: Context, ranks: Sequence[int], kind: str, within: Within | None, largest: Owner | None
-) -> set[Condition]:
-    """Conditions that the named calls show; `IN_OPERATOR` only with most of the time."""
-    checks = (
-        owner.name
-        for host in context.hosts(ranks).values()
-        for owner in host.gaps.owners.get(kind, ())
-        if owner.idle_ns >= CHECKS_NS * owner.times
-    )
-    known = {Condition.CHECKS_SIZES} & conditions_of_owners(checks)
-    known |= conditions_of_owners([within.name, within.around] if within else ())
-    if _works_in_operators(context, ranks, kind):
-        known.discard(Condition.IN_OPERATOR)
-    if largest is not None:
-        of_largest = conditions_of_owners([largest.name])
-        if not _holds_most(context, ranks, kind, largest.name):
-            of_largest.discard(Condition.IN_OPERATOR)
-        known |= of_largest
-    longest = longest_stretch(context, ranks, kind)
-    if longest is not None:  # the calls in this operator have other names, and little time each
-        known |= {Condition.BROADCASTS_BUFFERS} & conditions_of_owners([longest[1].inside])
-        known |= {Condition.SCRIPTED} if _is_scripted(context, *longest, within) else set()
-    if Condition.DDP not in context.conditions():  # DeepSpeed flattens gradients
-        known.discard(Condition.BROADCASTS_BUFFERS)
-    return known
-
-
-def _does(who: Subject, known: Collection[Condition], *, sets_up: bool) -> str:
-    """Say what the host does while the GPU is idle."""
-    if sets_up:
-        return who.verb("compile" if Condition.COMPILES in known else "initialise")
-    is_busy = Condition.BROADCASTS_BUFFERS in known
-    return f"{who.verb('launch')} nothing" if is_busy else who.verb("stall")
-
-
-def _works_in_operators(context: Context, ranks: Sequence[int], kind: str) -> bool:
-    """Whether several recorded operators together own most idle time of a kind.
-
-    The trace then shows what the operator around them does: an ``unflatten_dense_tensors`` of 15 ms
-    held 424 operators that make views, and sampling would have shown no more.
-    """
-    names = {
-        owner.name
-        for host in context.hosts(ranks).values()
-        for owner in host.gaps.owners.get(kind, ())
-        if Condition.IN_OPERATOR in conditions_of_owners([owner.name])
-    }
-    shares = [owner_share(context, ranks, kind, name) for name in names]
-    return bool(len(shares) > 1 and 100 * sum(shares) >= context.limits.owner_percent)
-
-
-def _holds_most(context: Context, ranks: Sequence[int], kind: str, name: str) -> bool:
-    """Whether calls of a name own most idle time of a kind."""
-    return 100 * owner_share(context, ranks, kind, name) >= context.limits.owner_percent
-
-
-def _is_scripted(context: Context, rank: int, stretch: Stretch, within: Within | None) -> bool:
-    """Whether a pause comes before the end of the first call of code that TorchScript compiles.
-
-    It compiles in C++, below one call: a first forward pass paused twice, for 146 and 149 ms.
-    """
-    ends_ns = context.job.reduce(first_scripted, (rank,))[rank]
-    names = {stretch.inside, stretch.after if within is None else within.name}
-    return any(stretch.start_ns < ends_ns[name] for name in names & ends_ns.keys())
-
-
-def _meanwhile(known: Collection[Condition]) -> str:
-    """Say what runs in an operator that the pause is next to."""
-    if Condition.BROADCASTS_BUFFERS in known:
-        return ", where DDP broadcasts buffers"
-    return ", as while TorchScript compiles" if Condition.SCRIPTED in known else ""
-
-
-def _unknown(known: Collection[Condition]) -> str:
-    """Say that it is not known what the host does, or that no call does most of it.
-
-    After a graph of a compiled backward pass, 54 % of 5 ms was in no call, the rest in the
-    optimizer and around the graph.
-    """
-    is_most = Condition.NOT_RECORDED in known
-    return "; the trace does not show why" if is_most else "; no recorded call takes most of it"

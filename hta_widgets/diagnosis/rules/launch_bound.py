@@ -442,13 +442,8 @@ class _Lateness:
     def outside(self) -> float:
         """Fraction of the time that the GPU waits for a CPU in no call; 0 if that is usual."""
         part = part_outside_calls(self.context, self.ranks, of_all=True)
-        is_unusual = part >= MOST_OUTSIDE and Condition.NO_PYTORCH in self.conditions
-        return part if is_unusual else 0.0
-
-    @property
-    def conditions(self) -> frozenset[Condition]:
-        """What holds for their recordings."""
-        return self.context.conditions(self.ranks)
+        is_program = Condition.NO_PYTORCH in self.context.conditions(self.ranks)
+        return part if is_program and part >= MOST_OUTSIDE else 0.0
 
     @property
     def has_few_rows(self) -> bool:
@@ -471,7 +466,7 @@ class _Lateness:
         if self.by_waits:
             inside = f" in {' and '.join(map(named, self.waited))}" if self.waited else ""
             return f" once it has waited for the GPU{inside}"
-        is_usual = Condition.WAITS_EACH_TIME in self.conditions
+        is_usual = Condition.WAITS_EACH_TIME in self.context.conditions(self.ranks)
         return ", after most of which it waits for the GPU" * is_usual
 
     @property

@@ -99,6 +99,14 @@ WORTH_A_NOTICE: Final = 0.15
 """Fraction of the mean step; shorter waits for unrecorded work are usual."""
 
 
+class _Known(NamedTuple):
+    """What is known about a loss, or about a part of it; by default, nothing."""
+
+    words: str = ""
+    evidence: Mapping[str, Evidence] = {}
+    conditions: tuple[Condition, ...] = ()
+
+
 class _Loss(NamedTuple):
     """A class of time without computation."""
 
@@ -120,21 +128,19 @@ class _Loss(NamedTuple):
     """Further causes that explain it."""
     is_of_host: bool = False
     """Whether the sentence names the host call that holds most of it."""
-    told: str = ""
-    """What is known about it, in place of `unknown`; empty if its cause is not found."""
-    lacks: tuple[Condition, ...] = (Condition.NOT_RECORDED,)
-    """What the recordings lack that would show more."""
+    known: _Known = _Known(conditions=(Condition.NOT_RECORDED,))
+    """Words in place of `unknown`, which are empty if its cause is not found; what shows it; and
+    what the recordings lack that would show more."""
     is_measured: bool = False
     """Whether nothing more could be known."""
-    evidence: Mapping[str, Evidence] = {}
-    """What shows it."""
 
     @property
     def why(self) -> str:
         """The words that follow what the GPU does."""
-        if self.told:
-            return f": {self.told}"
-        return f"; {'' if Condition.ONE_EACH in self.lacks else 'cause not found: '}{self.unknown}"
+        if self.known.words:
+            return f": {self.known.words}"
+        is_found = Condition.ONE_EACH in self.known.conditions
+        return f"; {'' if is_found else 'cause not found: '}{self.unknown}"
 
     def explained_by(self, context: Context) -> list[Finding]:
         """Findings that are its cause."""
@@ -171,31 +177,31 @@ def communication_without_cause(context: Context) -> Finding | None:
         members = np.ones(context.replay.job.arrival.size, dtype=np.bool_)
         edits = (WithoutMeetings(members),)
     is_divided = bool(2 * steps["undivided"].sum() <= ns.sum())
-    told, evidence = _divided(context) if is_divided else ("", {})
-    shortest, times = ("", {}) if is_divided else _shortest(context)
-    lacks, without = _not_divided(context)
-    mostly, more = _mostly(context)
+    divided = _divided(context) if is_divided else _Known()
+    shortest = _Known() if is_divided else _shortest(context)
+    lacking, mostly = _lacking(context), _mostly(context)
+    unknown = shortest.words or f"waiting and transfer cannot be told apart{lacking.words}"
+    conditions = divided.conditions if is_divided else lacking.conditions
     loss = _Loss(
         cause=exposed_communication,
         seen_in=("transfer", "communication", "waiting"),
         ns=ns,
         edits=edits,
-        words=f"communicates without overlapping compute{'' if told else mostly}",
-        unknown=told or shortest or f"waiting and transfer cannot be told apart{without}",
-        told=told,
-        lacks=(
-            *((Condition.TAKE_TURNS,) if told else lacks),
-            *more,
+        words=f"communicates without overlapping compute{'' if is_divided else mostly.words}",
+        unknown=divided.words or unknown,
+        known=_Known(
+            divided.words,
+            divided.evidence or shortest.evidence,
+            (*conditions, *mostly.conditions),
         ),
         is_measured=is_divided and _most_late(_waited_for(context)) < context.limits.owner_percent,
-        evidence=evidence or times,
         panel="overlap",
         proof=Busy(("transfer", "transfer_p2p", "undivided", "wait", "wait_p2p")),
     )
     return _reported(context, loss)
 
 
-def _mostly(context: Context) -> tuple[str, tuple[Condition, ...]]:
+def _mostly(context: Context) -> _Known:
     """Name the operation with most exposed communication, and what holds for it.
 
     One rank of a compiled DDP job reduced each of 404 gradients separately, and nothing said so.
@@ -222,7 +228,7 @@ def _mostly(context: Context) -> tuple[str, tuple[Condition, ...]]:
     cells = len(context.ranks) * len(context.all_steps.numbers)
     per_step = round(count[name] / cells)
     if not name or not per_step or 2 * most_ns <= exposed_ns.total():
-        return "", ()
+        return _Known()
     gradients = max(context.job.reduce(gradients_of, context.ranks).values())
     one_each = FEWEST_GRADIENTS <= gradients <= per_step * MORE_GRADIENTS
     each = ""
@@ -232,8 +238,8 @@ def _mostly(context: Context) -> tuple[str, tuple[Condition, ...]]:
     speed = _at_least(kernels, np.flatnonzero([each == name for each in names]))
     said = f", mostly {per_step:,} {name}{context.steps.per_noun}{speed}{each}"
     if one_each:
-        return said, (Condition.ONE_EACH,)
-    return said, (Condition.EXCHANGES,) if is_exchange(name) else ()
+        return _Known(said, conditions=(Condition.ONE_EACH,))
+    return _Known(said, conditions=(Condition.EXCHANGES,) if is_exchange(name) else ())
 
 
 def _at_least(kernels: JobCollectives, codes: Int64Array) -> str:
@@ -247,25 +253,27 @@ def _at_least(kernels: JobCollectives, codes: Int64Array) -> str:
     return f" (≥ {number(sent / sized_ns)} GB/s)"
 
 
-def _not_divided(context: Context) -> tuple[tuple[Condition, ...], str]:
+def _lacking(context: Context) -> _Known:
     """What would tell waiting from transfer, and the words for what is missing."""
     job = context.job
     records = job.reduce(rank_records, context.ranks).values()
     if not all(each.kernels for each in records):
-        return (Condition.NO_KERNELS,), " without the kernels"
+        return _Known(" without the kernels", conditions=(Condition.NO_KERNELS,))
     if job.unopened_ranks:
-        return (Condition.NOT_OPENED,), " without the ranks that are not open"
+        words = " without the ranks that are not open"
+        return _Known(words, conditions=(Condition.NOT_OPENED,))
     world, ranks = world_size_among(job.reduce(world_size_of, job.ranks)), job.recorded_ranks
     if len(ranks) == 1 or len(ranks) < world:
         who = which_ranks(ranks)
         of_all = f"of {world:,} " if world > len(ranks) else ""
-        return (Condition.OTHER_RANKS,), f" with {who} {of_all}alone"
+        return _Known(f" with {who} {of_all}alone", conditions=(Condition.OTHER_RANKS,))
     if not all(each.collectives for each in records if each.communication):
-        return (Condition.NO_COLLECTIVES,), " without the collectives of the kernels"
-    return (), ""
+        words = " without the collectives of the kernels"
+        return _Known(words, conditions=(Condition.NO_COLLECTIVES,))
+    return _Known()
 
 
-def _shortest(context: Context) -> tuple[str, dict[str, Evidence]]:
+def _shortest(context: Context) -> _Known:
     """Say how much of the communication may be transfer, if the same operations vary by step.
 
     On one of eight ranks it took 16 to 34 ms, by how long the others were waited for.
@@ -279,27 +287,25 @@ def _shortest(context: Context) -> tuple[str, dict[str, Evidence]]:
         own = own[np.lexsort((kernels.start_ns[own], kernels.name.codes[own], step[own]))]
         counts = np.bincount(step[own], minlength=steps["step"].size)
         if counts.size < FEWEST_REPEATS or not counts[0] or (counts != counts[0]).any():
-            return "", {}
+            return _Known()
         what = np.stack((kernels.name.codes[own], kernels.size_bytes[own]))
         what = what.reshape(2, counts.size, -1)
         if (what != what[:, :1]).any():
-            return "", {}
+            return _Known()
         taken_ns = kernels.duration_ns[own].reshape(counts.size, -1)
         least_ns += float(taken_ns.min(axis=0).sum())
         whole_ns += float(taken_ns.sum() / counts.size)
         is_sized &= bool((what[1] > 0).all())
     if least_ns >= AS_LONG * whole_ns:
-        return "", {}
+        return _Known()
     least_ns, whole_ns = least_ns / len(context.ranks), whole_ns / len(context.ranks)
     said = f"at most {duration(least_ns)} of {duration(whole_ns)} is transfer, by the shortest of "
     said += f"each in any step{'' if is_sized else ', if sizes are equal'}"
-    return said, {
-        "shortest_ms": least_ns / NS_PER_MS,
-        "communication_ms": whole_ns / NS_PER_MS,
-    }
+    times = {"shortest_ms": least_ns / NS_PER_MS, "communication_ms": whole_ns / NS_PER_MS}
+    return _Known(said, times)
 
 
-def _divided(context: Context) -> tuple[str, dict[str, Evidence]]:
+def _divided(context: Context) -> _Known:
     """Say for whom ranks wait and how long they transfer, for the mean rank and step.
 
     In each layer of a decode step, the rank with the most popular experts is late, a different one
@@ -322,7 +328,7 @@ def _divided(context: Context) -> tuple[str, dict[str, Evidence]]:
             unknown = "" if context.found else ", and why it is late is not known"
             whom = f"({percent(part)} of it for rank {rank}){unknown}"
         told += f", {duration(wait_ns)} of waiting {whom}"
-    return told, evidence
+    return _Known(told, evidence, (Condition.TAKE_TURNS,))
 
 
 def _waited_for(context: Context) -> pd.DataFrame:
@@ -352,9 +358,9 @@ def idle_without_cause(context: Context) -> Finding | None:
     """
     if not context.ranks:
         return None
-    told, evidence, lacks = _touched(context)
-    if not told:
-        told, evidence, lacks = _compiling(context)
+    known = _touched(context)
+    if not known.words:
+        known = _compiling(context)
     name, share = largest_known(context, context.ranks)
     part = f"{percent(100 * share)} of {of_idle(context)}"
     unknown = f"no recorded call takes most of it; the largest share is in {named(name)} ({part})"
@@ -370,39 +376,38 @@ def idle_without_cause(context: Context) -> Finding | None:
         ns=context.steps["idle"] - _unseen(context) - context.steps["within_graphs"],
         edits=(HostSpeed(np.inf), WithoutHostWork(HOST_WORK), WithoutWaits(tuple(Wait))),
         words="is idle",
-        unknown=told or unknown,
+        unknown=known.words or unknown,
         panel="idle_owners",
         proof=LateHost(tuple(kind for cause in context.found for kind in EXPLAINED.get(cause, ()))),
         others=(warm_up,),
-        is_of_host=not told,
-        told=told,
-        lacks=(*lacks, Condition.NOT_RECORDED),
-        evidence=evidence,
+        is_of_host=not known.words,
+        known=known._replace(conditions=(*known.conditions, Condition.NOT_RECORDED)),
     )
     return _reported(context, loss)
 
 
-def _compiling(context: Context) -> tuple[str, dict[str, Evidence], tuple[Condition, ...]]:
+def _compiling(context: Context) -> _Known:
     """Say how long the GPU is idle before the first kernel of compiled code, if that is most of it.
 
     A compiler runs on the CPU, and leaves no call where operators are not recorded: 2.65 s before a
     first ``triton_poi_fused_copy_zeros_0`` had no cause.
     """
     if Condition.COMPILED not in context.conditions():
-        return "", {}, ()  # without another pass over the ranks, which may have to be read again
+        return _Known()  # without another pass over the ranks, which may have to be read again
     found = context.job.reduce(before_first_compiled, context.ranks).values()
     name, longest_ns = max(found, key=lambda each: each[1])
     share = sum(ns for _, ns in found) / max(idle_ns_unexplained(context, context.ranks), 1)
     if 2 * share <= 1:
-        return "", {}, ()
+        return _Known()
     told = (
         f"{percent(100 * share)} of {of_idle(context)} ({duration(longest_ns)}) precedes the first "
         f"kernel of compiled code, {named(name)}, as while torch.compile compiles"
     )
-    return told, {"before_compiled_ms": longest_ns / NS_PER_MS}, (Condition.FIRST_COMPILED,)
+    evidence = {"before_compiled_ms": longest_ns / NS_PER_MS}
+    return _Known(told, evidence, (Condition.FIRST_COMPILED,))
 
 
-def _touched(context: Context) -> tuple[str, dict[str, Evidence], tuple[Condition, ...]]:
+def _touched(context: Context) -> _Known:
     """Say how long the host works on managed memory that is on the GPU, if that is most of it.
 
     Faults of the host are in no table that is read, and prefetching saves only these: of 1.92 s in
@@ -412,7 +417,7 @@ def _touched(context: Context) -> tuple[str, dict[str, Evidence], tuple[Conditio
     sums = Touched(*np.sum([(0, 0, 0), *(host.gaps.touched for host in hosts)], axis=0).tolist())
     share = sums.idle_ns / max(idle_ns_unexplained(context, context.ranks), 1)
     if 2 * share <= 1:
-        return "", {}, ()
+        return _Known()
     told = (
         f"for {percent(100 * share)} of {of_idle(context)}, the host works on managed memory, "
         f"whose pages move to it as it touches them ({sums.copies:,} times, "
@@ -423,7 +428,7 @@ def _touched(context: Context) -> tuple[str, dict[str, Evidence], tuple[Conditio
         "copies": sums.copies,
         "copying_ms": sums.copying_ns / NS_PER_MS,
     }
-    return told, evidence, (Condition.TOUCHES_PAGES,)
+    return _Known(told, evidence, (Condition.TOUCHES_PAGES,))
 
 
 def _records_code(context: Context) -> bool:
@@ -547,8 +552,8 @@ def _found(context: Context, loss: _Loss, left: Price) -> Finding:
         price=left,
         ranks=ranks,
         steps=steps,
-        conditions=conditions_of_owners(names) if within else loss.lacks,
-        evidence=evidence | dict(loss.evidence) | (within.evidence if within else {}),
+        conditions=conditions_of_owners(names) if within else loss.known.conditions,
+        evidence=evidence | dict(loss.known.evidence) | (within.evidence if within else {}),
         links=(Link(panel=loss.panel, ranks=ranks, steps=steps),),
         seen_in=loss.proof,
         confidence="measured" if within or loss.is_measured else "inconclusive",

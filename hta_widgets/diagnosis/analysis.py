@@ -563,16 +563,13 @@ def _no_cause_told(context: Context) -> str:
 
 
 def _bound_by(context: Context, shares: Mapping[str, float], unseen: Sequence[str]) -> str:
-    """Say what the bottleneck is, and how much of the path is unexplained; empty without shares.
-
-    A bare table of kernels was called bound by the GPU (64.9 %), though its job was bound by the
-    host. A job that loaded its first batch for 8.6 s before 67.3 ms on the GPU was, too.
-    """
+    """Say what the bottleneck is, and how much of the path is unexplained; empty without shares."""
     if not shares:
         return ""
     words, doubts = bound_by(shares), ""
     before_ns = longest_set_up(context).hot_path.whole_ns
     if before_ns > context.step_ns:
+        # a job that loaded its first batch for 8.6 s before 67.3 ms on the GPU was bound by the GPU
         first = f"{'up to ' if len(context.ranks) > 1 else ''}{duration(before_ns)}"
         words = f"after {first} in which the GPU has no work, {words}"
     if unseen and next(iter(shares)) == OF_HOST:
@@ -580,6 +577,7 @@ def _bound_by(context: Context, shares: Mapping[str, float], unseen: Sequence[st
         # step
         doubts += ", if all its waits are recorded"
     if not (context.replay.is_explained or UNEXPLAINED in words):
+        # so was a bare table of kernels (64.9 %), though its job was bound by the host
         doubts += f"; nothing recorded explains {percent(shares[UNEXPLAINED])} of it"
     return words.replace("path)", f"path{doubts})")
 

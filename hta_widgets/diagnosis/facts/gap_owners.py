@@ -1,8 +1,4 @@
-"""Which calls own the idle time of a rank, where it is longest, and what drained the GPU.
-
-A copy in either direction, or the end of a step, drains it: pinned memory is no advice for copies
-from pinned memory, nor for a call that only times a step.
-"""
+"""Which calls own the idle time of a rank, where it is longest, and what drained the GPU."""
 
 from __future__ import annotations
 
@@ -53,6 +49,9 @@ def conditions_of_drains(
     rank: Rank, drain: IntArray, operator: IntArray, length_ns: Times
 ) -> frozenset[Condition]:
     """Conditions that are true of the calls behind more than half of some idle time.
+
+    They show what drains the GPU: a copy, in either direction, or the end of a step. Pinned memory
+    is no advice for copies from pinned memory, nor for a call that only times a step.
 
     For each piece of idle time, `drain` is the place of the call that waited before it, and
     `operator` that of the outermost operator directly around this call, or the call itself.
@@ -555,11 +554,7 @@ class Around:
         return tuple(found)
 
     def longest(self, gap: IntArray, place: IntArray, length_ns: Times) -> tuple[Stretch, ...]:
-        """The intervals with the most of this time; each piece belongs to the call at its place.
-
-        A host that stopped for 2.05 ms in an operator before it launched anything stopped inside
-        it, not between it and the operator before.
-        """
+        """The intervals with the most of this time; each piece belongs to the call at its place."""
         gaps, owned = gaps_of(self.rank), np.bincount(gap, length_ns)
         least = np.partition(owned, -MOST_LISTED)[-MOST_LISTED] if owned.size > MOST_LISTED else 0
         chosen = np.flatnonzero((owned >= least) & (owned > 0))
@@ -569,6 +564,8 @@ class Around:
             launch = int(gaps.launch[each])
             before, after = self._launcher(self._launched_before(launch)), self._launcher(launch)
             is_own = gap == each
+            # a host that stopped for 2.05 ms in an operator before it launched anything stopped
+            # inside it, not between it and the operator before
             inside = self._most_in(place[is_own], length_ns[is_own])
             if inside == NO_CALL and before == after:
                 inside = after

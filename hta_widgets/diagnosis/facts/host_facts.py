@@ -275,17 +275,15 @@ def _region(
 
 
 def _largest(paths: Paths, total_ns: Float64Array, names: tuple[str, ...]) -> Int64Array:
-    """The outermost nodes of the region: one, or all of the backward pass.
-
-    An optimizer is one region, whatever it marks inside, and no call, though ``emit_nvtx`` marks it
-    as an operator: because of a range in it, the advice was to compile a model.
-    """
+    """The outermost nodes of the region: one, or all of the backward pass."""
     roots = np.flatnonzero(paths.depth == 0)
     backward = np.array([bool(AUTOGRAD_THREAD.search(names[paths.name[at]])) for at in roots])
     others, of_backward = roots[~backward], roots[backward]
     if not others.size or total_ns[of_backward].sum() > total_ns[others].max(initial=0):
         return np.asarray(of_backward)
     top = int(others[np.argmax(total_ns[others])])
+    # An optimizer is one region, whatever it marks inside, and no call, though ``emit_nvtx`` marks
+    # it as an operator: because of a range in it, the advice was to compile a model.
     while (
         not _OPTIMIZER.match(names[paths.name[top]])
         and (inner := np.flatnonzero(paths.parent == top)).size

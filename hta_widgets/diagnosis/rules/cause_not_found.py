@@ -190,9 +190,7 @@ def communication_without_cause(context: Context) -> Finding | None:
         words=f"communicates without overlapping compute{'' if is_divided else mostly.words}",
         unknown=divided.words or unknown,
         known=_Known(
-            divided.words,
-            divided.evidence or shortest.evidence,
-            (*conditions, *mostly.conditions),
+            divided.words, divided.evidence or shortest.evidence, (*conditions, *mostly.conditions)
         ),
         is_measured=is_divided and _most_late(_waited_for(context)) < context.limits.owner_percent,
         panel="overlap",
@@ -202,12 +200,7 @@ def communication_without_cause(context: Context) -> Finding | None:
 
 
 def _mostly(context: Context) -> _Known:
-    """Name the operation with most exposed communication, and what holds for it.
-
-    One rank of a compiled DDP job reduced each of 404 gradients separately, and nothing said so.
-    The number is rounded, because the last operation may start after all computing, and so after
-    the steps.
-    """
+    """Name the operation with most exposed communication, and what holds for it."""
     kernels = context.traffic.matches.kernels
     names = [
         operation_of(name) or ("sends and receives" if "SendRecv" in name else "")
@@ -226,10 +219,12 @@ def _mostly(context: Context) -> _Known:
             count[names[code]] += int(np.count_nonzero(own))
     (name, most_ns), *_ = exposed_ns.most_common(1) or [("", 0)]
     cells = len(context.ranks) * len(context.all_steps.numbers)
+    # the last operation may start after all computing, and so after the steps
     per_step = round(count[name] / cells)
     if not name or not per_step or 2 * most_ns <= exposed_ns.total():
         return _Known()
     gradients = max(context.job.reduce(gradients_of, context.ranks).values())
+    # one rank of a compiled DDP job reduced each of 404 gradients separately, and nothing said so
     one_each = FEWEST_GRADIENTS <= gradients <= per_step * MORE_GRADIENTS
     each = ""
     if one_each:  # of 350 ms, 60 were communication, and 122 passed while the host requested it
@@ -643,10 +638,8 @@ def _held_back(context: Context) -> str:
 
 
 def _part_of_whole(context: Context, lost_ns: float) -> str:
-    """Say which part of a step a loss is, besides what findings explain.
-
-    15 % stood under a GPU that computed nothing for 11.9 of 12 s, 85 % of them in a finding.
-    """
+    """Say which part of a step a loss is, besides what findings explain."""
+    # 15 % stood under a GPU that computed nothing for 11.9 of 12 s, 85 % of them in a finding
     further = "a further " if context.found else ""
     whole = "the mean step" if context.steps.are_recorded else "the GPU span"
     return f"{further}{100 * lost_ns / context.steps.period_ns:.0f} % of {whole}"

@@ -470,9 +470,7 @@ def _print_report(options: argparse.Namespace) -> None:
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--no-browser",
-        action="store_true",
-        help="print the address instead of opening a browser",
+        "--no-browser", action="store_true", help="print the address instead of opening a browser"
     )
     parser.add_argument(
         "--port", type=int, help="JupyterLab port (default: 8888 or the next free one)"
@@ -545,10 +543,6 @@ def _prepare_open(options: argparse.Namespace) -> Path:
         require_cycle(traces, options.compare_cycle)
     captures = None if options.captures is None else GivenTrace.from_argument(options.captures)
     notebook = trace_notebook(
-        traces,
-        later,
-        cycle=options.cycle,
-        captures=captures,
-        compare_cycle=options.compare_cycle,
+        traces, later, cycle=options.cycle, captures=captures, compare_cycle=options.compare_cycle
     )
     return write_notebook(options.folder, notebook_stem(traces), notebook)

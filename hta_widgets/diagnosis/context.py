@@ -102,6 +102,11 @@ class Context:
         return not any(self.facts[rank].records.kernel_work for rank in self.ranks)
 
     @property
+    def analysed(self) -> tuple[Job, tuple[int, ...], tuple[int, ...]]:
+        """Job, ranks and steps that count, as analyses take them."""
+        return self.job, self.ranks, self.steps.marked
+
+    @property
     def selection(self) -> TimeSelection | None:
         """The time of the steps that count, as analyses take it."""
         return TimeSelection.of(self.job, self.ranks, steps=self.steps.marked)
@@ -119,13 +124,10 @@ class Context:
         return replace(self, steps=Steps.of(known))
 
     def hosts(self, ranks: Sequence[int] = ()) -> Mapping[int, HostFacts]:
-        """Facts on the hosts of some ranks (all if none is named), in the steps that count.
-
-        Without that restriction, a first step that loaded code for 83 ms was reported as a stall of
-        the host in the others.
-        """
+        """Facts on the hosts of some ranks (all if none is named), in the steps that count."""
         chosen, numbers = tuple(ranks or self.ranks), self.steps.numbers
         facts = {rank: self.facts[rank] for rank in chosen}
+        # a first step that loaded code for 83 ms was reported as a stall of the host in the others
         if self.steps.are_recorded and any(
             each.steps["step"].size > len(numbers) for each in facts.values()
         ):
@@ -348,13 +350,13 @@ class Context:
     def steps_with(self, removed: Matrix) -> tuple[int, ...]:
         """Numbers of the steps that lose considerable time to a cause; none if not recorded.
 
-        The measure is the mean loss, as for the price, or the length of the step: of two steps that
-        lose 11.3 of 20.6 ms and 3.2 of 11.3 ms, both count.
+        The measure is the mean loss, as for the price, or the length of the step.
         """
         if not self.steps.are_recorded:
             return ()
         taken = removed.max(axis=0)
         chosen = taken >= HALF_OF_MEAN * (taken.mean() if taken.size else 0)
+        # of two steps that lose 11.3 of 20.6 ms and 3.2 of 11.3 ms, both count
         chosen |= (removed >= MUCH_OF_STEP * self.steps["period"]).any(axis=0)
         return tuple(np.array(self.steps.numbers)[chosen].tolist())
 

@@ -180,18 +180,14 @@ class Rates(NamedTuple):
     in_graphs_ns: float
     """Time of the kernels that a CUDA graph launched, whose shapes are not recorded."""
 
-    @classmethod
-    def of(cls, context: Context) -> Rates:
-        """The rates of all diagnosed ranks."""
-        return _rates(context.job, context.ranks, context.steps.marked)
-
     def share(self, gpu_ns: float) -> float:
         """A time in percent of that of all kernels."""
         return 100 * gpu_ns / self.kernel_ns if self.kernel_ns else 0.0
 
 
 @asked_once
-def _rates(job: Job, ranks: tuple[int, ...], steps: tuple[int, ...]) -> Rates:
+def rates_of(job: Job, ranks: tuple[int, ...], steps: tuple[int, ...]) -> Rates:
+    """The rates of some ranks and steps."""
     found = roofline(job, ranks, steps=steps)
     table = over_ranks(found.operators)
     is_known = table["percent_of_peak"] > 0
@@ -251,22 +247,18 @@ class GpuBound:
 def worth(line: Finding) -> tuple[bool, float]:
     """Percent of the step to gain; of lines without a price, guessed from their share of the time.
 
-    2.2 % in float32 stood above operators that only move memory, with 54.4 %. The largest kernel
-    is the last, as all that is advised is to profile it.
+    The largest kernel is the last, as all that is advised is to profile it.
     """
     is_last = line.cause == largest_kernel.name
+    # 2.2 % in float32 stood above operators that only move memory, with 54.4 %
     share = line.evidence.get("share_percent", 0)
     guess = GAIN_OF_SHARE * share if isinstance(share, float) else 0.0
     return not is_last, line.percent or guess
 
 
-def whole_graphs_ns(context: Context) -> Int64Array:
-    """How long each launch of a CUDA graph takes that was recorded without its kernels."""
-    return _whole_graphs(context.job, context.ranks, context.steps.marked)
-
-
 @asked_once
-def _whole_graphs(job: Job, ranks: tuple[int, ...], steps: tuple[int, ...]) -> Int64Array:
+def whole_graphs_ns(job: Job, ranks: tuple[int, ...], steps: tuple[int, ...]) -> Int64Array:
+    """How long each launch of a CUDA graph takes that was recorded without its kernels."""
     selection = TimeSelection.of(job, ranks, steps=steps)
     return np.concatenate([*job.reduce(_whole_graphs_ns, ranks, selection).values()])
 
@@ -282,10 +274,10 @@ def hide_kernels(context: Context) -> bool:
 
     Of 7.81 s in ten graphs, "63.2 % of the compute time" was said of a kernel of 5 µs next to them.
     """
-    graphs_ns = int(whole_graphs_ns(context).sum())
+    graphs_ns = int(whole_graphs_ns(*context.analysed).sum())
     if not graphs_ns:
         return False
-    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    kernels = kernels_by_name(*context.analysed)
     return graphs_ns > int(kernels["gpu_ns"].sum())
 
 
@@ -393,7 +385,7 @@ def attention(context: Context) -> Finding | None:
     """Report attention that does not use the tensor cores of the GPU as it could."""
     if (older := _older_attention(context)) is not None:
         return older
-    rates = Rates.of(context)
+    rates = rates_of(*context.analysed)
     share = rates.share(float(rates.attention["gpu_ns"].sum()))
     if share < ATTENTION_SHARE or (reached := _reached(rates.attention)) >= SLOW_ATTENTION:
         return None
@@ -417,7 +409,7 @@ def attention(context: Context) -> Finding | None:
 def _older_attention(context: Context) -> Finding | None:
     """Report FlashAttention-2 kernels on GPUs that it does not support fully."""
     gpu = _gpu(context)
-    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    kernels = kernels_by_name(*context.analysed)
     made_for = f"GPUs before compute capability {gpu.major}.{gpu.minor}"
     if not gpu.major and kernels["name"].str.contains(_OF_HOPPER).any():
         made_for = "older GPUs than this one"
@@ -476,7 +468,7 @@ def _older_attention(context: Context) -> Finding | None:
 )
 def large_products(context: Context) -> Finding | None:
     """Say how close compute-bound products come to the peak, and what is left to try."""
-    rates = Rates.of(context)
+    rates = rates_of(*context.analysed)
     products = rates.products[rates.products["bound"] == "compute"]
     if products.empty:
         return None
@@ -548,7 +540,7 @@ def large_products(context: Context) -> Finding | None:
 )
 def few_rows(context: Context) -> Finding | None:
     """Report products that wait for their weights."""
-    rates, peak = Rates.of(context), _gpu(context).peak
+    rates, peak = rates_of(*context.analysed), _gpu(context).peak
     waiting = rates.products[rates.products["bound"] == "memory"]
     sizes = [_rows_and_weight(each) for each in records(waiting)]
     rows, weight_bytes = np.array(sizes, dtype=np.int64).reshape(-1, 2).T
@@ -587,7 +579,7 @@ def few_rows(context: Context) -> Finding | None:
 
 def _one_row(context: Context) -> Finding | None:
     """Report products of a matrix and a vector together, which their names show without shapes."""
-    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    kernels = kernels_by_name(*context.analysed)
     own = kernels[kernels["name"].str.contains(_GEMV)]
     share = _part(own, kernels)
     if share < PRODUCTS_SHARE:
@@ -619,7 +611,7 @@ def _few_requests(context: Context) -> Finding | None:
     if steps.empty or {*steps["phase"]} != {"decode"}:
         return None
     requests = float(np.median(steps["generation_requests"].to_numpy(np.float64, na_value=np.nan)))
-    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    kernels = kernels_by_name(*context.analysed)
     products = kernels[[*map(is_product, kernels["name"])]]
     share = _part(products, kernels)
     if not requests <= FEW_REQUESTS or share < PRODUCTS_SHARE:  # NaN where it is not known
@@ -671,7 +663,7 @@ def memory_bound(context: Context) -> Finding | None:
     """Report operators that only read and write memory, if no chain shows what fusing saves."""
     if unfused_elementwise in context.found:
         return None
-    rates = Rates.of(context)
+    rates = rates_of(*context.analysed)
     share = rates.share(float(rates.moving["gpu_ns"].sum()))
     if share < MOVING_SHARE:
         return None
@@ -728,7 +720,7 @@ def memory_bound(context: Context) -> Finding | None:
 )
 def experts(context: Context) -> Finding | None:
     """Report the kernels of a mixture of experts together."""
-    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    kernels = kernels_by_name(*context.analysed)
     own = kernels[kernels["name"].str.contains(OF_EXPERTS)]
     share = _part(own, kernels)
     if share < EXPERTS_SHARE:
@@ -863,14 +855,14 @@ def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str])
 )
 def largest_kernel(context: Context) -> Finding | None:
     """Name the kernel with the most time, and how to measure what limits it."""
-    computing = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    computing = kernels_by_name(*context.analysed)
     if hide_kernels(context):
         return _graphs(context, int(computing["gpu_ns"].sum()))
     if computing.empty:
         return None
     most = records(computing)[0]
     name, gpu_ns, count = most["name"], most["gpu_ns"], most["count"]
-    rates = Rates.of(context)
+    rates = rates_of(*context.analysed)
     in_graphs = rates.share(rates.in_graphs_ns)
     share = 100 * gpu_ns / max(int(computing["gpu_ns"].sum()), 1)
     lengths_ns = _lengths_ns(context, name)
@@ -913,7 +905,7 @@ def largest_kernel(context: Context) -> Finding | None:
 
 def _graphs(context: Context, kernels_ns: int) -> Finding:
     """Say that the kernels that take most of the time were not recorded."""
-    lengths_ns = whole_graphs_ns(context)
+    lengths_ns = whole_graphs_ns(*context.analysed)
     share = 100 * int(lengths_ns.sum()) / (int(lengths_ns.sum()) + kernels_ns)
     names = chain.from_iterable(context.job.reduce(_names_of_graphs, context.ranks).values())
     return _line(

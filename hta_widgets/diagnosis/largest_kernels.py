@@ -78,7 +78,7 @@ def what_gpus_do(context: Context) -> str:
     }
     whole = "each step" if context.steps.are_recorded else "the GPU span"
     if hide_kernels(context):
-        taken = percent(min(100 * float(whole_graphs_ns(context).sum()) / period_ns, 100))
+        taken = percent(min(100 * float(whole_graphs_ns(*context.analysed).sum()) / period_ns, 100))
         return (
             " CUDA graphs that were recorded as a whole, without their kernels, take "
             f"{taken} of {whole}: what they do is not known."
@@ -104,7 +104,7 @@ def on_few_multiprocessors(context: Context) -> str:
 
     Launches that run at the same time may use the other multiprocessors.
     """
-    kernels = records(kernels_by_name(context.job, context.ranks, context.steps.marked))
+    kernels = records(kernels_by_name(*context.analysed))
     few = [each for each in kernels if has_few_blocks(each)]
     period_ns = max(context.steps["period"].sum(), 1)
     asked = context.selection, tuple(each["name"] for each in few)
@@ -158,7 +158,7 @@ def _computes(context: Context, takes: str, rest: str) -> str:
 
 def _largest(context: Context) -> str:
     """Name the kernels that take most of the compute time; empty without any."""
-    kernels = kernels_by_name(context.job, context.ranks, context.steps.marked)
+    kernels = kernels_by_name(*context.analysed)
     percents = 100 * kernels["gpu_ns"] / kernels["gpu_ns"].sum()
     names = tuple(kernels["name"][:_NAMED])
     if not names:

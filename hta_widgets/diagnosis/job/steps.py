@@ -48,10 +48,7 @@ class Steps:
 
     @classmethod
     def of(
-        cls,
-        by_rank: Mapping[int, Columns],
-        asked: Collection[int] | None = None,
-        phase: str = "",
+        cls, by_rank: Mapping[int, Columns], asked: Collection[int] | None = None, phase: str = ""
     ) -> Steps:
         """Join the steps of the ranks: all, or those asked for."""
         busy = {rank: facts for rank, facts in by_rank.items() if facts["step"].size}

@@ -105,10 +105,7 @@ def blocking_sync(context: Context) -> Finding | None:
     refill = context.steps.refill
     after = not_held_up(context)
     price = context.price(
-        refill,
-        WithoutWaits((Wait.COPY, *SYNCHRONISING), drains=True),
-        bound="at most",
-        after=after,
+        refill, WithoutWaits((Wait.COPY, *SYNCHRONISING), drains=True), bound="at most", after=after
     )
     if not context.is_worth_it(blocking_sync, price.ns):
         return None

@@ -339,11 +339,7 @@ class Panel(DrawnWidget, Generic[ResultT]):
         buttons = [
             button.spec(name) for name, button in self.buttons.items() if button.works_for(self.job)
         ]
-        return {
-            "title": self.title,
-            "open": self.table_open,
-            "controls": [*controls, *buttons],
-        }
+        return {"title": self.title, "open": self.table_open, "controls": [*controls, *buttons]}
 
     def open(self) -> None:
         """Compute before the first message, so that it includes the charts."""

@@ -17,7 +17,7 @@ from hta_widgets.analyses.server_steps import (
     steps_in_phase,
 )
 from hta_widgets.analyses.time.window import NO_STEP
-from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, OF_SLOW_HOSTS, RULES
+from hta_widgets.diagnosis.causes import ALL_CAUSES, FIRST_CAUSES, RULES, SLOW_HOST_RULES
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.cpu_work import cpu_work
 from hta_widgets.diagnosis.facts.not_recorded import UNTOLD_OF_GPU, NotRecorded, not_recorded
@@ -48,7 +48,7 @@ from hta_widgets.diagnosis.rank_answers import (
     before_cuts,
     replay_of_ranks,
 )
-from hta_widgets.diagnosis.replay.critical_path import OF_HOST, UNEXPLAINED, bound_by
+from hta_widgets.diagnosis.replay.critical_path import THE_HOST, UNEXPLAINED, bound_by
 from hta_widgets.diagnosis.report import Diagnosis, Replayed, Status
 from hta_widgets.diagnosis.rules.cause_not_found import unseen_work_notices
 from hta_widgets.diagnosis.rules.warm_up import slow_first_step
@@ -479,7 +479,7 @@ def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
             context = context.without_steps(found.steps)
     context = context.without_steps(slow_first_step(context))
     for rule in RULES:
-        if rule in OF_SLOW_HOSTS and context.health.lacks_waits:
+        if rule in SLOW_HOST_RULES and context.health.lacks_waits:
             continue
         found = rule(context)
         if found is not None:
@@ -572,7 +572,7 @@ def _bound_by(context: Context, shares: Mapping[str, float], unseen: Sequence[st
         # a job that loaded its first batch for 8.6 s before 67.3 ms on the GPU was bound by the GPU
         first = f"{'up to ' if len(context.ranks) > 1 else ''}{duration(before_ns)}"
         words = f"after {first} in which the GPU has no work, {words}"
-    if unseen and next(iter(shares)) == OF_HOST:
+    if unseen and next(iter(shares)) == THE_HOST:
         # a recommender has no recorded wait while its GPU is idle with launched work, 30 % of the
         # step
         doubts += ", if all its waits are recorded"

@@ -81,5 +81,5 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 """A loss without a known cause is reported as such, whether or not ranks are missing."""
 
-OF_SLOW_HOSTS: Final[tuple[Rule, ...]] = (step_gap, launch_bound, host_pause, idle_without_cause)
+SLOW_HOST_RULES: Final[tuple[Rule, ...]] = (step_gap, launch_bound, host_pause, idle_without_cause)
 """Not applied if waits are not recorded: a waiting host would look like a slow one."""

@@ -37,8 +37,8 @@ from hta_widgets.diagnosis.facts.compute_facts import HALF_TYPES, operator_cost
 from hta_widgets.diagnosis.facts.conditions import Condition, holding
 from hta_widgets.diagnosis.facts.gpus import Gpu
 from hta_widgets.diagnosis.facts.kernel_facts import (
+    EXPERT_KERNELS,
     NORMS_IN_TRAINING,
-    OF_EXPERTS,
     as_called,
     as_in_training_ns,
     operators_of,
@@ -55,7 +55,7 @@ from hta_widgets.diagnosis.finding import (
 from hta_widgets.diagnosis.limits import Limits
 from hta_widgets.diagnosis.profile_command import advice_to_profile
 from hta_widgets.diagnosis.proof.what import NamedKernels
-from hta_widgets.diagnosis.replay.critical_path import OF_GPU
+from hta_widgets.diagnosis.replay.critical_path import THE_GPU
 from hta_widgets.diagnosis.rules.layout_transposes import layout_transposes
 from hta_widgets.diagnosis.rules.no_tensor_cores import no_tensor_cores
 from hta_widgets.diagnosis.rules.slow_shape import slow_shape
@@ -218,7 +218,7 @@ class GpuBound:
         gain_ms = max([joint_ms, *(each.recoverable_ms for each in findings)])
         is_little = 100 * gain_ms * NS_PER_MS < LITTLE_PERCENT * context.step_ns
         sets_pace = next(iter(context.replay.shares), "")
-        return cls(context, is_little) if sets_pace == OF_GPU else None
+        return cls(context, is_little) if sets_pace == THE_GPU else None
 
     @cached_property
     def to_try(self) -> tuple[Finding, ...]:
@@ -721,7 +721,7 @@ def memory_bound(context: Context) -> Finding | None:
 def experts(context: Context) -> Finding | None:
     """Report the kernels of a mixture of experts together."""
     kernels = kernels_by_name(*context.analysed)
-    own = kernels[kernels["name"].str.contains(OF_EXPERTS)]
+    own = kernels[kernels["name"].str.contains(EXPERT_KERNELS)]
     share = _part(own, kernels)
     if share < EXPERTS_SHARE:
         return None

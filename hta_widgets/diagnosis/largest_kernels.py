@@ -22,7 +22,7 @@ from hta_widgets.diagnosis.gpu_bound import (
     labels_in_job,
     whole_graphs_ns,
 )
-from hta_widgets.diagnosis.replay.critical_path import OF_GPU
+from hta_widgets.diagnosis.replay.critical_path import THE_GPU
 from hta_widgets.diagnosis.replay.edits import ShorterOperations
 from hta_widgets.grouping import grouped
 from hta_widgets.intervals import Intervals
@@ -144,8 +144,8 @@ def _computes(context: Context, takes: str, rest: str) -> str:
     if context.health.lacks_waits or not context.has_names:
         said = capitalised(takes)
         return f" {said}: anything but faster kernels could save at most {rest}."
-    pace = next(iter(context.replay.shares), OF_GPU)
-    if pace == OF_GPU:
+    pace = next(iter(context.replay.shares), THE_GPU)
+    if pace == THE_GPU:
         return f"{GPU_BOUND} {takes}, and only fewer or faster kernels would help."
     weights, computes = context.replay.job.weights, context.replay.job.is_computing
     none = ShorterOperations(np.where(computes, weights.duration, 0.0))

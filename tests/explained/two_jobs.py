@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hta_widgets import diagnose
 from hta_widgets.analyses.compare import job_names
-from hta_widgets.diagnosis.change.work_done import OF_USERS
+from hta_widgets.diagnosis.change.work_done import WORK_OF_USERS
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import duration, number, percent
 from tests.explained.forms import Form, Texts
@@ -80,7 +80,7 @@ def changed(result: Any, panel: Any) -> Texts:
     ranks = {len(diagnose(each).ranks) for each in (panel.job, panel.second)}
     if len(ranks) == 1 and ranks != {1}:
         texts["ranks"] = str(*ranks)
-    told_by_both = [each for each in OF_USERS if result.first.work.get(each)]
+    told_by_both = [each for each in WORK_OF_USERS if result.first.work.get(each)]
     told_by_both = [each for each in told_by_both if result.second.work.get(each)]
     if told_by_both:
         then, now = (

@@ -276,7 +276,7 @@ shorten what is shown."""
 OF_KERNELS = {
     *("ATTENTION", "PRODUCT", "TENSOR_CORES", "FP32", "ELEMENTWISE", "_BUILT_IN", "_TF32", "_HALF"),
     *("_LAYOUT", "_CHANNELS_LAST", "_FLUSHES", "_MEMSET_NAME", "_COPY_NAME", "_COPY_IN_WORDS"),
-    *("OF_EXPERTS", "_OF_EXPERTS", "_OF_TRITON", "_OF_AITER", "_OF_HOPPER"),
+    *("EXPERT_KERNELS", "_OF_EXPERTS", "_OF_TRITON", "_OF_AITER", "_OF_HOPPER"),
 }
 """Patterns of names of kernels."""
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import pandas as pd
 
 from hta_widgets.diagnosis.change.summary import RUNTIME, Summary
-from hta_widgets.diagnosis.change.work_done import OF_USERS
+from hta_widgets.diagnosis.change.work_done import WORK_OF_USERS
 from hta_widgets.quantities import counted, number, number_ranges
 
 Weight: TypeAlias = Literal["hardware", "method", "note"]
@@ -98,7 +98,7 @@ def _gpus(environment: Mapping[str, Any]) -> str:
 
 
 def _work(first: Summary, second: Summary) -> Iterator[Difference]:
-    for what in OF_USERS:
+    for what in WORK_OF_USERS:
         # without steps, this is the work of the whole recording, which is what is compared
         if all(what in each.work and each.environment["steps_marked"] for each in (first, second)):
             before, after = (each.work[what] / max(each.rows, 1) for each in (first, second))

@@ -29,7 +29,7 @@ from hta_widgets.diagnosis.change.waterfall import (
     opposite_line,
     waterfall,
 )
-from hta_widgets.diagnosis.change.work_done import OF_USERS, WORK
+from hta_widgets.diagnosis.change.work_done import WORK, WORK_OF_USERS
 from hta_widgets.diagnosis.job.health import CLOCKS_APART
 from hta_widgets.diagnosis.rules.wording import which_ranks
 from hta_widgets.names.shorten import short_name
@@ -455,7 +455,7 @@ def _takes(one: Summary, other: Summary) -> str:
         return f"{other.name} takes {duration(after)} {other.unit}, {duration(before)} {one.unit}."
     rate = _most_telling(_work(one, other))
     rates = ""
-    if rate is not None and rate.what in OF_USERS:
+    if rate is not None and rate.what in WORK_OF_USERS:
         then, now = (number(each) for each in rate[1:])
         rates = f", with {now} {rate.what} per second instead of {then}{rate.change}"
     if not one.environment["steps_marked"]:
@@ -524,7 +524,7 @@ def _work(one: Summary, other: Summary) -> tuple[WorkChange, ...]:
     have_one_length = not are_marked and one.mean_ns and _are_equally_long(one, other)
     found = (
         WorkChange(what, one.per_second(what), other.per_second(what))
-        for what in (WORK if have_one_length else OF_USERS)
+        for what in (WORK if have_one_length else WORK_OF_USERS)
     )
     return tuple(each for each in found if each.first_per_s + each.second_per_s > 0)
 

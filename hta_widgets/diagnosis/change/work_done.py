@@ -24,16 +24,16 @@ from hta_widgets.trace.model.kernels import KernelType
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
-OF_USERS: Final = (
+WORK_OF_USERS: Final = (
     *("generated tokens", "verified tokens", "prompt tokens", "samples"),
     "runs of one compiled graph",
 )
 """What a program is run for, most telling first; not all verified tokens are accepted."""
 
-OF_GPUS: Final = ("kernels and copies", "collectives", "launches")
+WORK_OF_GPUS: Final = ("kernels and copies", "collectives", "launches")
 """What a GPU and its host do for this; another program may need fewer of them."""
 
-WORK: Final = (*OF_USERS, *OF_GPUS)
+WORK: Final = (*WORK_OF_USERS, *WORK_OF_GPUS)
 
 Amounts: TypeAlias = dict[str, int]
 """Amounts by kind of `WORK`; what is not stated is missing."""

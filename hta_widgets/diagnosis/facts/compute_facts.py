@@ -40,7 +40,7 @@ from hta_widgets.diagnosis.facts.kernel_facts import (
     shape_codes,
     time_by_module,
 )
-from hta_widgets.diagnosis.facts.shape_facts import LARGE, OF_PEAK, ShapeRow, shape_facts
+from hta_widgets.diagnosis.facts.shape_facts import LARGE, USUAL_OF_PEAK, ShapeRow, shape_facts
 from hta_widgets.grouping import Groups, grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.trace.ranks.gpu_work import GpuWork
@@ -276,7 +276,7 @@ def _saved_ns(work: GpuWork, operators: Operators, costs: list[OperatorCost], gp
         bytes_ns = moved / (peak.gb_per_s * GIGA) * 1e9
         is_believed = flop * 1e9 <= _ABOVE_PEAK * peak.tflops["fp32"] * TERA * call_ns
         left_ns = np.where(is_believed, np.clip(bytes_ns, at_peak, call_ns), at_peak)
-        rate = OF_PEAK * TERA * peak.tflops.get("tf32", peak.tflops["fp32"])
+        rate = USUAL_OF_PEAK * TERA * peak.tflops.get("tf32", peak.tflops["fp32"])
         as_float32 = np.minimum(np.maximum(1e9 * flop / rate, bytes_ns), call_ns)
         as_float32 = np.where(flop < 2 * LARGE**3, call_ns, as_float32)
     is_double = np.array([each.type == "fp64" for each in costs])[kind]

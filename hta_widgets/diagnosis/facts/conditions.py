@@ -178,7 +178,7 @@ FEWEST_FLAGS: Final = 10
 """Fewest such copies that count; and they must be most of the copies to the host. A solver read 4
 bytes before each of 2,455 iterations, and was told to wait once, after all of them."""
 
-OF_RECORDINGS: Final = {
+RECORDING_PATTERNS: Final = {
     Condition.COMPILED: r"## Call CompiledFxGraph|torch/_inductor/|CompiledFunction"
     r"|Torch-Compiled Region|: compile_wrapper|(?m:^triton_(?:poi|red|per|tem)_)",
     Condition.GRAPHS: r"(?:cuda|cu|hip)GraphLaunch",
@@ -211,7 +211,7 @@ OF_RECORDINGS: Final = {
 }
 """Names of events that show a condition of the whole recording."""
 
-OF_OWNERS: Final = {
+OWNER_PATTERNS: Final = {
     Condition.OF_OPTIMIZER: r"Optimizer\.step#|: _(?:single|multi)_tensor_",
     Condition.ZEROES_GRADIENTS: r"Optimizer\.zero_grad#|: zero_grad\b",
     Condition.COLLECTS_GARBAGE: r"Python GC|built-in (?:method|function) collect\b|\bgc\.collect",
@@ -291,7 +291,7 @@ def conditions_of(
 @lru_cache(maxsize=2**13)
 def _conditions_of_name(name: str) -> frozenset[Condition]:
     """Conditions that one name shows; cached, as the ranks of a job share most names."""
-    return frozenset(conditions_in([name], OF_RECORDINGS))
+    return frozenset(conditions_in([name], RECORDING_PATTERNS))
 
 
 def _of_loops(events: Events) -> Iterator[Condition]:
@@ -342,7 +342,7 @@ def _frees_outside_operators(events: Events) -> bool:
 
 def conditions_of_owners(names: Iterable[str]) -> set[Condition]:
     """Conditions shown by the names of the calls that own the time of a finding."""
-    return conditions_in([*names], OF_OWNERS)
+    return conditions_in([*names], OWNER_PATTERNS)
 
 
 def conditions_in(names: Collection[str], patterns: dict[Condition, str]) -> set[Condition]:

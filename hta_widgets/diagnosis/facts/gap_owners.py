@@ -27,7 +27,7 @@ from hta_widgets.analyses.time.causes import NO_CALL
 from hta_widgets.analyses.time.modules import MODULE
 from hta_widgets.analyses.time.patterns import AUTOGRAD_THREAD
 from hta_widgets.arrays import Float64Array, Int64Array, IntArray, Mask
-from hta_widgets.diagnosis.facts.conditions import OF_OWNERS, Condition
+from hta_widgets.diagnosis.facts.conditions import OWNER_PATTERNS, Condition
 from hta_widgets.grouping import distinct, grouped, numbered
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
@@ -36,7 +36,7 @@ from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.ranks.cpu_samples import cpu_samples
 from hta_widgets.trace.ranks.rank import Rank
 
-OF_COPIES: Final = {
+COPY_PATTERNS: Final = {
     Condition.PAGEABLE: re.compile("Pageable"),
     Condition.PINNED: re.compile("Pinned"),
     Condition.TO_HOST: patterns.DEVICE_TO_HOST,
@@ -61,7 +61,7 @@ def conditions_of_drains(
     known = [*enumerate(rank.gpu_work.names)]
     held = {
         condition: np.isin(names, [code for code, name in known if pattern.search(name)])
-        for condition, pattern in OF_COPIES.items()
+        for condition, pattern in COPY_PATTERNS.items()
     }
     held[Condition.ENDS_STEP] = _end_steps(rank, drain)
     return frozenset(
@@ -182,7 +182,7 @@ depend on its values: 149 times in a step that looked for NaN in each gradient."
 LATE: Final = ("gap_op", "gap_sync")
 
 _READING: Final = re.compile(
-    f"{OF_OWNERS[Condition.READS_A_NUMBER]}|{OF_OWNERS[Condition.SELECTS]}"
+    f"{OWNER_PATTERNS[Condition.READS_A_NUMBER]}|{OWNER_PATTERNS[Condition.SELECTS]}"
 )
 
 

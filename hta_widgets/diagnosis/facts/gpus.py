@@ -12,7 +12,7 @@ LEAST_FASTER: Final = 4.0
 """On data-centre GPUs, products are at least this many times as fast on tensor cores; real shapes
 seldom reach what the peaks allow beyond that."""
 
-OF_OTHERS: Final = 2.0
+LEAST_FASTER_ON_GRAPHICS: Final = 2.0
 """The same for GPUs with unknown peaks and as many float32 units as tensor cores, as for graphics
 and workstations."""
 
@@ -55,7 +55,7 @@ class Gpu(Device):
     def faster(self) -> float:
         """How many times as fast products are on its tensor cores as in float32, at least."""
         if self.is_for_graphics:
-            return OF_OTHERS
+            return LEAST_FASTER_ON_GRAPHICS
         rates = self.peak.tflops if self.peak is not None else {}
         on_tensor_cores = rates.get("tf32", rates.get("fp16", 0.0))
         if not on_tensor_cores or "fp32" not in rates:

@@ -23,8 +23,8 @@ from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.arrays import Float64Array, Int64Array, Mask
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.facts.gap_owners import (
+    COPY_PATTERNS,
     LATE,
-    OF_COPIES,
     GapOwners,
     HotPath,
     gap_owners,
@@ -96,8 +96,8 @@ class HostCopies(NamedTuple):
     """The calls that ask for most of the exposed time."""
 
     def are_most(self, condition: Condition) -> bool:
-        """Whether copies with a condition of `OF_COPIES` take most of the exposed time."""
-        says = OF_COPIES[condition].search
+        """Whether copies with a condition of `COPY_PATTERNS` take most of the exposed time."""
+        says = COPY_PATTERNS[condition].search
         chosen = sum(each.exposed_ns for each in self.by_name if says(each.name))
         return 2 * chosen > sum(each.exposed_ns for each in self.by_name)
 

@@ -168,7 +168,7 @@ def computing_kernels(rank: Rank) -> GpuWork:
     return work.take(np.flatnonzero(is_launched | (work.start_ns >= first_ns)))
 
 
-OF_EXPERTS: Final = re.compile(
+EXPERT_KERNELS: Final = re.compile(
     r"^(?!triton_(?:[a-z]{3}_)?fused_).*(?:"  # not what Inductor puts next to them
     r"moe(?![a-z])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)(?!::)|m_grouped_"
     r"|matmul_ogs|matmul_scatter)",
@@ -181,7 +181,7 @@ ranks, the one with the popular experts seemed to have a GPU 3.67 times as slow.
 @asked_once
 def _kernels(rank: Rank) -> _Kernels:
     work = computing_kernels(rank)
-    work = work.take(np.flatnonzero(~work.named(lambda name: bool(OF_EXPERTS.search(name)))))
+    work = work.take(np.flatnonzero(~work.named(lambda name: bool(EXPERT_KERNELS.search(name)))))
     codes, texts = shape_codes(rank, work)
     sizes, grid = _launch_sizes(rank, work)
     kind = _hashes(work.name, work.names)

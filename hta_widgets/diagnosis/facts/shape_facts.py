@@ -39,7 +39,7 @@ ones that fit suggest. Of 156 products that fit, in seven real jobs, 4 do, and o
 ABOVE_PEAK: Final = 1.1
 """A rate above the peak by more than this factor contradicts the shapes."""
 
-OF_PEAK: Final = 0.5
+USUAL_OF_PEAK: Final = 0.5
 """Share of the peak that large 16-bit products whose sizes fit usually reach, or more: 0.6 to 0.83
 on an H100 and an H200, 0.42 to 0.48 on an MI300X."""
 
@@ -58,7 +58,7 @@ LEAST_OF_TIME: Final = 0.02
 LEAST_SLOW: Final = 0.1
 """Share of the compute time from which a slow sister is worth reporting."""
 
-OF_SISTERS: Final = 0.85
+SLOW_SISTER: Final = 0.85
 """A sister is slow below this share of the median rate of the others. Sisters differ by 7 % in
 prompts on an MI300X, and the slow one is at 0.78."""
 
@@ -115,7 +115,7 @@ class ShapeRow(NamedTuple):
     rate: float
     others_rate: float
     of_peak: bool
-    """Whether the rate of others is not in the recording, but `OF_PEAK` of the GPU's peak."""
+    """Whether the rate of others is not in the recording, but `USUAL_OF_PEAK` of the GPU's peak."""
 
 
 class ShapeFacts(NamedTuple):
@@ -157,7 +157,7 @@ def shape_facts(calls: Calls, kernels: GpuWork, plain: Mask, peak: Peak | None) 
     believed = np.where(rates > ABOVE_PEAK * peaks, 0, rates)
     share = total_ns[places] / max(int(kernels.duration_ns.sum()), 1)
     padded = np.array([each.padded_flop for each in products], dtype=np.float64)
-    smaller, is_of_peak = _fitting(products, believed, OF_PEAK * peaks)
+    smaller, is_of_peak = _fitting(products, believed, USUAL_OF_PEAK * peaks)
     usual_ns = _medians(call_ns, kind_of_call, places)
     usual = np.where(times[places] >= FEWEST_CALLS, 1e9 * flop / np.maximum(usual_ns, 1), 0)
     sisters = _sisters(products, np.where(believed > 0, usual, 0), share)
@@ -255,6 +255,6 @@ def _sisters(products: list[Product], rates: Float64Array, share: Float64Array) 
         if len({products[each].sizes for each in same.tolist()}) < FEWEST_LARGE:
             continue
         usual = float(np.median(rates[same[same != place]]))
-        if rates[place] < OF_SISTERS * usual:
+        if rates[place] < SLOW_SISTER * usual:
             found[place] = usual
     return found

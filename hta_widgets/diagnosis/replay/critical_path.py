@@ -32,22 +32,22 @@ _BEFORE: Final = CLASSES.index("before the recording")
 _RETURN: Final = CLASSES.index("return from a sync")
 _OF_OPERATIONS: Final = [CLASSES.index(name) for name in (*OPERATION_CLASSES.values(), "transfer")]
 
-OF_HOST: Final = "the host"
+THE_HOST: Final = "the host"
 
-OF_GPU: Final = "the GPU"
+THE_GPU: Final = "the GPU"
 
 PRECEDING: Final = "what precedes the recording"
 
 UNEXPLAINED: Final = "waiting that nothing recorded explains"
 
 BOUND_BY: Final[Mapping[str, tuple[str, ...]]] = {
-    OF_HOST: (
+    THE_HOST: (
         "host",
         *(name for name in HOST_WORK if name != "loading"),
         "launch latency",
         "return from a sync",
     ),
-    OF_GPU: (
+    THE_GPU: (
         *("compute", "graph", "other GPU work"),
         *("kernel start", "dependency", "room on the GPU"),
     ),

@@ -27,7 +27,7 @@ from hta_widgets.quantities import NS_PER_MS, duration, number
 MOST_INCOMPLETE: Final = 0.5
 """If collectives with missing members have this fraction of the transfer, it may be waiting."""
 
-OF_ONE: Final = 0.5
+MOST_IN_ONE: Final = 0.5
 """If the longest of several collectives in a step takes more than this fraction of their time, the
 sentence says so: of ten all-gathers in 472 ms, that of the logits took 442 ms."""
 
@@ -343,7 +343,7 @@ def _words(context: Context, table: pd.DataFrame, transfer_ns: float, *, is_doub
 def _is_of_one(kind: pd.Series) -> bool:
     """Whether one of several collectives of a kind in a step holds most of their time."""
     is_one_of_several = round(kind["count_per_step"]) > 1
-    return bool(is_one_of_several and kind["longest_ms"] > OF_ONE * kind["exposed_ms"])
+    return bool(is_one_of_several and kind["longest_ms"] > MOST_IN_ONE * kind["exposed_ms"])
 
 
 def _is_doubtful(context: Context) -> bool:

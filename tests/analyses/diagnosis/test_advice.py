@@ -12,8 +12,8 @@ import pytest
 from hta_widgets import diagnose, open_trace
 from hta_widgets.diagnosis.causes import ALL_CAUSES
 from hta_widgets.diagnosis.facts.conditions import (
-    OF_OWNERS,
-    OF_RECORDINGS,
+    OWNER_PATTERNS,
+    RECORDING_PATTERNS,
     Condition,
     conditions_in,
     conditions_of,
@@ -512,9 +512,11 @@ RECORDED = {
 """Names that show a condition, each alone, and names that do not."""
 
 
-@pytest.mark.parametrize("condition", [*OF_RECORDINGS, *OF_OWNERS], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "condition", [*RECORDING_PATTERNS, *OWNER_PATTERNS], ids=lambda each: each.name
+)
 def test_names_that_show_a_condition(condition):
-    patterns = OF_RECORDINGS | OF_OWNERS
+    patterns = RECORDING_PATTERNS | OWNER_PATTERNS
     shows, others = RECORDED[condition]
     for name in shows:
         assert condition in conditions_in(["aten::mm", name, "gemm"], patterns), name

@@ -202,7 +202,7 @@ test_what_transfers_must_cost = least_price(
 )
 
 test_thresholds = cases(
-    Case("exposed_communication.OF_ONE", has_one, {0.49: False, 0.51: True}),
+    Case("exposed_communication.MOST_IN_ONE", has_one, {0.49: False, 0.51: True}),
     Case(
         "Limits.least_percent_in_every_job",
         lambda folder, percent: share(

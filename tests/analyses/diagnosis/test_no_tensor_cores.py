@@ -331,7 +331,11 @@ test_thresholds = cases(
     Case("compute_facts.MULTIPLE", uneven, {7: True, 8: False}),
     Case("compute_facts._ABOVE_PEAK", as_fast_as, {1.09: 1 - 0.975 / 2.023, 1.11: 0.75}),
     Case("gpus.LEAST_FASTER", lambda folder, _: faster(folder, "NVIDIA A100", 0), {4.0: 0.75}),
-    Case("gpus.OF_OTHERS", lambda folder, _: faster(folder, "NVIDIA RTX 3090", 6), {2.0: 0.5}),
+    Case(
+        "gpus.LEAST_FASTER_ON_GRAPHICS",
+        lambda folder, _: faster(folder, "NVIDIA RTX 3090", 6),
+        {2.0: 0.5},
+    ),
     Case(
         "gpus._FIRST_WITH_TENSOR_CORES",
         lambda folder, major: bool(diagnosed(job(folder, SGEMM, major=major))),

@@ -246,7 +246,7 @@ test_thresholds = cases(
         {1.49: False, 1.51: True},
     ),
     Case(
-        "shape_facts.OF_SISTERS",
+        "shape_facts.SLOW_SISTER",
         lambda folder, part: is_slow(folder, factor=1 / part, sisters=SISTERS[:2]),
         {0.84: True, 0.86: False},
     ),
@@ -272,7 +272,7 @@ test_thresholds = cases(
         {2: False, 3: True},
     ),
     Case(
-        "shape_facts.OF_PEAK",
+        "shape_facts.USUAL_OF_PEAK",
         lambda folder, part: alone(folder, part) is not None,
         {0.49: True, 0.51: False},
     ),

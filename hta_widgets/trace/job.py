@@ -69,6 +69,9 @@ class Job:
 
     Threads may share it, as a notebook's cells and panels do: one waits while another loads.
 
+    It keeps answers: `reduce` those about each rank, `remember` those about the job, and `recall`
+    some on disk. Each rank keeps others: see `Rank`.
+
     Parameters
     ----------
     sources : mapping of int to RankSource

@@ -107,7 +107,11 @@ class Lacks(NamedTuple):
 
 
 class Rank:
-    """One rank of a job: its trace, and what is derived from it once."""
+    """One rank of a job: its trace, and what is derived from it once.
+
+    `remember` keeps an answer as long as the rank is held, `derive` keeps large columns on disk.
+    What is small, and asked of many ranks, is for `Job.reduce`, which does not hold these.
+    """
 
     def __init__(
         self,

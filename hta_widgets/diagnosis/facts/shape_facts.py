@@ -139,11 +139,13 @@ def shape_facts(calls: Calls, kernels: GpuWork, plain: Mask, peak: Peak | None) 
     known = [_product(*each) for each in operators.kinds]
     if not any(known):
         return ShapeFacts(nothing, nothing)
+    # For each shape, an index into `known`: its time, and how often it is called.
     size = len(known)
     total_ns = np.bincount(operators.kind, kernels.duration_ns, minlength=size)
     _, first, call = np.unique(operators.place, return_index=True, return_inverse=True)
     kind_of_call, call_ns = operators.kind[first], np.bincount(call, kernels.duration_ns)
     times = np.bincount(kind_of_call, minlength=size)
+    # The shapes to compare, by `places`; kernels without tensor cores have another reason.
     is_plain = np.bincount(operators.kind, plain, minlength=size) > 0
     places = [
         place
@@ -157,12 +159,15 @@ def shape_facts(calls: Calls, kernels: GpuWork, plain: Mask, peak: Peak | None) 
     believed = np.where(rates > ABOVE_PEAK * peaks, 0, rates)
     share = total_ns[places] / max(int(kernels.duration_ns.sum()), 1)
     padded = np.array([each.padded_flop for each in products], dtype=np.float64)
+    # What does not fit is compared, as if it was padded, with smaller ones that do; what fits, with
+    # the other large ones, by medians, as one call may be interrupted.
     smaller, is_of_peak = _fitting(products, believed, USUAL_OF_PEAK * peaks)
     usual_ns = _medians(call_ns, kind_of_call, places)
     usual = np.where(times[places] >= FEWEST_CALLS, 1e9 * flop / np.maximum(usual_ns, 1), 0)
     sisters = _sisters(products, np.where(believed > 0, usual, 0), share)
     is_uneven = smaller * flop >= SLOWER * rates * padded
     others = np.where(is_uneven, smaller, sisters)
+    # Then back to all shapes, and from these to their kernels.
     as_long = np.ones(len(products))  # share of their time now, at the rate of the others
     slow = np.flatnonzero(others > 0)
     as_long[slow] = rates[slow] / others[slow] * np.where(is_uneven, padded / flop, 1)[slow]

@@ -25,7 +25,7 @@ CHECKOUT = Path(__file__).parents[1]
 ANALYSES = "hta_widgets/analyses"
 DIAGNOSIS = "hta_widgets/diagnosis"
 BUDGET = f"{ANALYSES}/budget"
-OF_DIAGNOSIS = "analyses/diagnosis"
+OF_DIAGNOSIS = "diagnosis/findings"
 
 
 class Part(NamedTuple):

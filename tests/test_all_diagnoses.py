@@ -14,9 +14,9 @@ from hta_widgets import diagnose, open_trace
 from hta_widgets.diagnosis import Diagnosis
 from hta_widgets.diagnosis.cause import Cause
 from hta_widgets.diagnosis.causes import ALL_CAUSES
-from tests.analyses.diagnosis.test_advice import contradicted
 from tests.cause_pages import measured, measured_on, page_of
 from tests.conftest import KINETO_FOLDERS, REAL_TRACES
+from tests.diagnosis.findings.test_advice import contradicted
 from tests.explained.findings import explain_finding
 from tests.golden.test_verdicts import recordings
 from tests.test_cli_diagnose import check_document

@@ -26,9 +26,9 @@ from hta_widgets.panels.bands.own_panels import OF_DIAGNOSIS as OF_DIAGNOSIS_ALO
 from hta_widgets.panels.every import PANELS
 from hta_widgets.quantities import duration, percent
 from hta_widgets.sample import write_sample
-from tests.analyses.diagnosis.scripts import Host
 from tests.analyses.test_timeline import assert_adds_up_to_the_budget
 from tests.conftest import KINETO_FOLDERS, REAL_TRACES
+from tests.diagnosis.findings.scripts import Host
 from tests.diagnosis.replay.test_critical_path import check_recorded
 from tests.explained.findings import OF_DIAGNOSIS, explain_verdict
 from tests.explained.forms import checked

@@ -29,8 +29,8 @@ from hta_widgets.errors import ParameterError, UnknownRankError, UnknownStepErro
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import open_trace
 from tests import nsys_export
-from tests.analyses.diagnosis.scripts import Host
 from tests.analyses.generated_jobs import open_job
+from tests.diagnosis.findings.scripts import Host
 from tests.kineto_text import call, host, kernel, step, write
 from tests.raw_idle import RawIdle
 

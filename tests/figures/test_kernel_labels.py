@@ -12,8 +12,8 @@ from hta_widgets.figures.kernel_sequences import kernel_sequences as draw_sequen
 from hta_widgets.names.readable import distinct_labels
 from hta_widgets.panels import TimelinePanel
 from hta_widgets.trace_analysis import _kernel_figures
-from tests.analyses.diagnosis.test_largest_kernels import said
 from tests.analyses.generated_jobs import open_job
+from tests.diagnosis.findings.test_largest_kernels import said
 from tests.kineto_text import call, host, kernel
 from tests.panels.test_timeline import ask
 

@@ -14,7 +14,8 @@ from hta_widgets.panels.bands.gpu_bound import (
     slow_shape_sentence,
 )
 from hta_widgets.trace.job import Job
-from tests.analyses.diagnosis.test_gpu_bound import (
+from tests.analyses.generated_jobs import open_job
+from tests.diagnosis.findings.test_gpu_bound import (
     A100,
     FLASH,
     attention_of,
@@ -22,7 +23,6 @@ from tests.analyses.diagnosis.test_gpu_bound import (
     product,
     served,
 )
-from tests.analyses.generated_jobs import open_job
 from tests.kineto_text import call, kernel
 
 

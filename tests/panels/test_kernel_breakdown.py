@@ -12,8 +12,8 @@ from hta_widgets.defaults import DefaultNumber
 from hta_widgets.panels import KernelBreakdownPanel, Selection
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace
-from tests.analyses.diagnosis.training_jobs import US, Compute, diagnosed, found, write_training
 from tests.analyses.generated_jobs import open_job
+from tests.diagnosis.findings.training_jobs import US, Compute, diagnosed, found, write_training
 from tests.kineto_text import kernel
 
 

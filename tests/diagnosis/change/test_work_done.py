@@ -14,8 +14,8 @@ from hta_widgets.cli.compare.report import report
 from hta_widgets.diagnosis.change.explain_change import explain_change
 from hta_widgets.diagnosis.change.several import pooled
 from hta_widgets.diagnosis.change.summary import summary
-from tests.analyses.diagnosis.scripts import Host
 from tests.diagnosis.change.made import job_of
+from tests.diagnosis.findings.scripts import Host
 from tests.kineto_text import step, write
 from tests.server_loops import Loop, Step, sglang, vllm
 

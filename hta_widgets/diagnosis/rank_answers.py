@@ -35,6 +35,7 @@ from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.opening.open import HasJob, as_job
+from hta_widgets.trace.ranks.cpu_samples import cpu_samples
 from hta_widgets.trace.ranks.facts import RankRecords, rank_records
 from hta_widgets.trace.ranks.rank import NEVER, Rank
 from hta_widgets.trace.ranks.recorded_kind import recorded_kind
@@ -90,6 +91,10 @@ class SetUp(NamedTuple):
     """Time in which the thread that works for the GPU is in no recorded call."""
     calls_ns: Mapping[str, int] = {}
     """Time in CUDA calls, by name."""
+    before_ns: int = 0
+    """How long the CPU was sampled before the first recorded call."""
+    sampled_ns: Mapping[str, int] = {}
+    """Time in functions during that time, by samples of the CPU."""
 
 
 def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
@@ -107,7 +112,17 @@ def set_up(rank: Rank, steps: DeviceSteps) -> SetUp:
         idle_hot_path(rank, segments),
         int(length_ns[(owner < 0) & (thread >= 0)].sum()),
         {names[code]: ns for code, ns in zip(codes, sums, strict=True)},
+        *_before_calls(rank),
     )
+
+
+def _before_calls(rank: Rank) -> tuple[int, dict[str, int]]:
+    """How long the CPU is sampled before the first recorded call, and which functions it runs."""
+    samples = rank.remember(cpu_samples)
+    if samples is None or not samples.time_ns.size or samples.time_ns[0] >= 0:
+        return 0, {}
+    first_ns = samples.time_ns[:1]
+    return -int(first_ns[0]), samples.time_by_function(first_ns, np.zeros_like(first_ns))
 
 
 def unrecorded_ns(rank: Rank, steps: DeviceSteps) -> int:

@@ -287,8 +287,7 @@ def idle_hot_path(rank: Rank, segments: IdleSegments) -> HotPath:
     """Where idle time is spent; samples of the CPU say what runs outside all recorded calls."""
     found = hot_path(rank, segments.owner, segments.length_ns)
     outside = segments.take(segments.owner == NOBODY)
-    has_code = bool(rank.trace.events.rows_of(*_CODE).size)
-    samples = rank.remember(cpu_samples) if outside.gap.size and not has_code else None
+    samples = rank.remember(cpu_samples) if outside.gap.size else None
     if samples is None:
         return found
     by_name = Counter(samples.time_by_function(outside.start_ns, outside.end_ns))

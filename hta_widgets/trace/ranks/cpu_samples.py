@@ -10,7 +10,7 @@ from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.details import DetailGroup
-from hta_widgets.trace.model.events import TextColumn
+from hta_widgets.trace.model.events import Kind, TextColumn
 from hta_widgets.trace.ranks.rank import Rank
 
 
@@ -40,7 +40,9 @@ class CpuSamples(NamedTuple):
 
 
 def cpu_samples(rank: Rank) -> CpuSamples | None:
-    """The samples of a rank; None if its source has none."""
+    """The samples of a rank; None if its source has none, or if calls say more than they do."""
+    if rank.trace.events.rows_of(Kind.CPU_OP, Kind.PYTHON).size:
+        return None
     columns = rank.details(DetailGroup.CPU_SAMPLES).table.columns
     function = columns.get("function")
     if not isinstance(function, TextColumn):

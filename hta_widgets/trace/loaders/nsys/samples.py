@@ -14,8 +14,8 @@ from hta_widgets.trace.loaders.nsys.events import processes_of, threads_of
 from hta_widgets.trace.loaders.nsys.tables import ALLOWED, SAMPLES, STACKS, NsysTables
 from hta_widgets.trace.model.events import NO_FIELDS, SideTable, TextColumn
 
-MOST_FRAMES: Final = 2_000_000
-"""Frames of stacks above which no samples are read: these take 4 s."""
+MOST_FRAMES: Final = 1_000_000
+"""Frames of stacks above which no samples are read: these take 3 s."""
 
 _LIBRARY: Final = re.compile(r"\.so(?:\.|$)|^\[|^python|\.dll$", re.IGNORECASE)
 _OF_SYSTEM: Final = re.compile(

@@ -115,6 +115,13 @@ def test_times_count_like_those_of_events(opened):
     assert {*table["tid"]} == {TID}
 
 
+@pytest.mark.parametrize("start", [None, -1, 2**62])
+def test_samples_without_a_time_in_the_session_are_left_out(opened, start):
+    tables = sampled((20, ("own",)), (30, ("main",)))
+    tables["COMPOSITE_EVENTS"][0]["start"] = start
+    assert functions(opened(tables)) == ["main"]
+
+
 def test_symbols_that_were_not_resolved_name_nothing(opened):
     assert functions(opened(sampled((20, ("own",)), unresolved=True))) == [""]
 

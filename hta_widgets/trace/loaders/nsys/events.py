@@ -35,7 +35,7 @@ come before operating-system calls, which count only between them."""
 
 _PROCESS_BITS = _THREAD_BITS = 0xFFFFFF
 _CORRELATION_SHIFT = 24
-_FARTHEST_NS = 2**61
+FARTHEST_NS = 2**61
 _RUNTIME_CALL, _DRIVER_CALL = 0, 1
 _MARK, _PUSH_POP, _START_END = 34, 59, 60
 
@@ -292,7 +292,7 @@ class NsysEvents:
 
     def _timed(self, rows: ColumnBlock) -> ColumnBlock:
         start, end = rows["start"], rows["end"]
-        is_timed = (start > -_FARTHEST_NS) & (end >= start) & (end < _FARTHEST_NS)
+        is_timed = (start > -FARTHEST_NS) & (end >= start) & (end < FARTHEST_NS)
         return self._keep(rows, is_timed, _UNTIMED)
 
     def _keep(self, rows: ColumnBlock, kept: Mask, words: str) -> ColumnBlock:

@@ -10,7 +10,7 @@ import numpy as np
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.loaders.columns import ColumnBlock
-from hta_widgets.trace.loaders.nsys.events import processes_of, threads_of
+from hta_widgets.trace.loaders.nsys.events import FARTHEST_NS, processes_of, threads_of
 from hta_widgets.trace.loaders.nsys.tables import ALLOWED, SAMPLES, STACKS, NsysTables
 from hta_widgets.trace.model.events import NO_FIELDS, SideTable, TextColumn
 
@@ -44,7 +44,10 @@ def read_samples(tables: NsysTables, process: int | None, first_ns: int) -> Side
     samples, frames = _whole(tables, SAMPLES, process), _whole(tables, STACKS, None)
     if not samples or not frames:
         return NO_FIELDS
-    samples = {name: column[np.argsort(samples["start"])] for name, column in samples.items()}
+    order = np.argsort(samples["start"], kind="stable")
+    start_ns = samples["start"][order]
+    order = order[(start_ns >= 0) & (start_ns < FARTHEST_NS)]  # of the session; no time is less
+    samples = {name: column[order] for name, column in samples.items()}
     codes, names = _functions(tables, samples["id"], frames)
     return SideTable(
         np.full(codes.size, -1, dtype=np.int64),

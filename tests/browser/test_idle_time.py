@@ -17,6 +17,21 @@ def test_a_typed_delay_moves_idle_time_between_causes(lab: Lab, job8: str):
     page.screenshot("idle_time")
 
 
+def test_times_after_shares_have_a_range_of_their_own(lab: Lab, job8: str):
+    page = lab.open(cells(job8, "panel = IdleTimePanel(job)\npanel"))
+    wait_for_charts(page)
+    plot = page.panel().locator(".js-plotly-plot").first
+    ends = []
+    for show in ("Time", "Share", "Time"):
+        page.panel().get_by_role("radio", name=show).check(force=True)
+        page.wait_for("panel.visualize_pctg", show == "Share")
+        page.page.wait_for_timeout(500)
+        ends.append(plot.evaluate("node => node._fullLayout.yaxis.range"))
+    assert ends[1] == [0, 100]
+    assert ends[2] == ends[0]
+    assert ends[0][0] == 0
+
+
 def test_streams_instead_of_gpus(lab: Lab, job8: str):
     page = lab.open(cells(job8, "panel = IdleTimePanel(job)\npanel"))
     wait_for_charts(page)

@@ -205,9 +205,13 @@ def faded_but(points: Sequence[int]) -> dict[str, Any]:
 
 
 def axis(title: str = "", **settings: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Axis settings, including those that all axes share."""
+    """Axis settings, including those that all axes share.
+
+    Plotly keeps the range of an axis while its ``uirevision`` stays: not from shares to times.
+    """
     return {
         "title": {"text": title},
+        "uirevision": title,
         "automargin": True,
         "zeroline": False,
         "fixedrange": True,

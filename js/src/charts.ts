@@ -34,7 +34,7 @@ export class Charts {
       if (figures !== this.#latest || this.#signal.aborted) return;
       this.#keepOnly(figures);
       // Place all before drawing the first: its width depends on the number in its row.
-      const placed = figures.map((figure) => ({ figure, chart: this.#chart(figure, plotly) }));
+      const placed = figures.map((figure, place) => ({ figure, chart: this.#chart(figure, place, plotly) }));
       for (const { figure, chart } of placed) chart.place(figure, placed.length > 1);
       for (const [place, { figure, chart }] of placed.entries()) {
         if (place > 0) await nextTask();
@@ -51,13 +51,13 @@ export class Charts {
     for (const { chart } of this.#shown.values()) void chart.draw();
   }
 
-  #chart(figure: Figure, plotly: Plotly): Chart {
+  #chart(figure: Figure, place: number, plotly: Plotly): Chart {
     const known = this.#shown.get(figure.name);
     if (known) return known.chart;
     const stop = new AbortController();
     const chart = new Chart(figure, plotly, this.#handlers, AbortSignal.any([stop.signal, this.#signal]));
     this.#shown.set(figure.name, { chart, stop });
-    this.element.append(chart.element);
+    this.element.insertBefore(chart.element, this.element.children[place] ?? null);
     return chart;
   }
 

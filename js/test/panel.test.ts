@@ -120,6 +120,18 @@ test("of a chart in which only shapes change, such as a ring, nothing else is dr
   expect(plotly.relaid).toHaveLength(2);
 });
 
+test("a chart that comes back takes its old place", async () => {
+  const second = { ...BARS, name: "Second" };
+  const { el, model } = show({ _view: { ...EMPTY_VIEW, figures: [BARS, second] } });
+  await settle();
+  model.answer({ rev: 1, figures: [second] });
+  await settle();
+  model.answer({ rev: 2, figures: [BARS, second] });
+  await settle();
+  const captions = [...el.querySelectorAll(".hta-caption")].map((caption) => caption.textContent);
+  expect(captions).toEqual([BARS.name, "Second"]);
+});
+
 test("a figure keeps its chart while its name stays", async () => {
   const { el, model, plotly } = show({ _view: { ...EMPTY_VIEW, figures: [BARS] } });
   await settle();

@@ -28,12 +28,13 @@ class TemporalBreakdownPanel(Panel[TemporalBreakdown]):
     any_number_of_ranks = True
     table_of_all = True
     table_labels: ClassVar = {
+        "kernel_time_ns": "GPU span",
         "non_compute_time_ns": "busy without computing",
         "communication_time_ns": "communication not hidden",
     }
 
     as_percent: bool = parameter(Bool(True), SHARE_OR_TIME)
-    """Show shares of each GPU's kernel time instead of time."""
+    """Show shares of each GPU's span instead of time."""
 
     @classmethod
     def concerns(cls, job: Job) -> bool:

@@ -33,3 +33,9 @@ def test_shares_or_times(loaded: Job):
     assert "%" in panel.figures["GPU time by activity"].layout.yaxis.title.text
     panel.as_percent = False
     assert "%" not in panel.figures["GPU time by activity"].layout.yaxis.title.text
+
+
+def test_the_time_from_first_to_last_work_is_headed_as_in_the_chart(loaded: Job):
+    panel = TemporalBreakdownPanel(loaded)
+    headings = {each["name"]: each["label"] for each in panel._view["table"]["columns"]}
+    assert headings["kernel_time_ns"] == "GPU span"

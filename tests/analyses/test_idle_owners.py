@@ -741,7 +741,7 @@ def test_a_call_takes_none_of_the_time_in_which_the_gpu_holds_its_work_back(tmp_
     events = [kernel(0, 10), host(100 - takes, takes, "aten::mm"), call(100, 3, 1)]
     job = open_job(tmp_path, [[*events, kernel(1_010, 10, correlation=1)]])
     said = "of the recording), for 89.5 %, the next work was launched, but had not started yet"
-    of_call = f"; the call on the host with the most is {most}" if most else ""
+    of_call = f"; the call in which the CPU spent the most is {most}" if most else ""
     assert idle_owners(job).finding.endswith(f"{said}{of_call}.")
 
 

@@ -203,11 +203,12 @@ def idle_owner(result: Any, panel: Panel[Any]) -> Texts | None:
     if unknown >= 0.1 * idle_ns:
         texts["unknown"] = share(unknown, idle_ns)
     lines = owners_by_line(owners, result.paths)
-    noun, lines = "line of Python", lines[lines["line"] != ""]
+    noun, lines = "line of Python with the most", lines[lines["line"] != ""]
     if not lines["idle_ns"].any():
         on_gpu = [each.name for each in IDLE_CAUSES if each.share is Share.GPU]
         lines = owners[(owners["path"] >= 0) & ~owners["cause"].isin(on_gpu)]
-        noun, lines = "call on the host", lines.rename(columns={"owner": "line"})
+        noun = "call in which the CPU spent the most"
+        lines = lines.rename(columns={"owner": "line"})
     line, most = largest(lines, "line", "idle_ns") if len(lines) else ("", 0)
     line = short_name(line, NAME_WIDTH)
     if most and most >= 0.05 * idle_ns and line != texts.get("owner"):

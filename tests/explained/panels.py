@@ -161,7 +161,7 @@ FORMS: Final[dict[str, list[Form]]] = {
             "Of <idle> idle[[<gpus>]] (<part> of <whole>[[, without <outside>]]), <said>"
             "[[, counted as <class>]][[, <most> in <owner> (<time>)]]"
             "[[; <unknown> is of unknown cause (launch not recorded)]]"
-            "[[; the <noun> with the most is <line> (<line_time>)]].",
+            "[[; the <noun> is <line> (<line_time>)]].",
             idle_owner,
         ),
     ],

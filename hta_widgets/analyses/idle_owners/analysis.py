@@ -301,14 +301,16 @@ def _counted(cause: IdleCause, causes: pd.DataFrame) -> str:
 def _longest(owners: pd.DataFrame, paths: MergedPaths, idle_ns: int, said: str) -> str:
     """The line of Python, or else the call, with the most idle time; empty if named already."""
     owned_ns = owners["idle_ns"].to_numpy()
-    noun, (most, most_ns) = "line of Python", _most(owned_ns, owners, paths, paths.line)
+    noun = "line of Python with the most"
+    most, most_ns = _most(owned_ns, owners, paths, paths.line)
     if not most_ns:  # time held back on the GPU is no time of the call that launched the work
         held_back = [each.name for each in IDLE_CAUSES if each.share is Share.GPU]
         owned_ns = np.where(owners["cause"].isin(held_back), 0, owned_ns)
-        noun, (most, most_ns) = "call on the host", _most(owned_ns, owners, paths, paths.name)
+        noun = "call in which the CPU spent the most"
+        most, most_ns = _most(owned_ns, owners, paths, paths.name)
     if most_ns < LINE_WORTH_SAYING * idle_ns or not most_ns or f"in {most} (" in said:
         return ""
-    return f"; the {noun} with the most is {most} ({duration(most_ns)})"
+    return f"; the {noun} is {most} ({duration(most_ns)})"
 
 
 def _most_in(chosen: Mask, owners: pd.DataFrame, paths: MergedPaths) -> str:

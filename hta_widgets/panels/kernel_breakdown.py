@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar, Final, Literal, TypeAlias
 
+import numpy as np
 import pandas as pd
 from traitlets import Bool, Float, Int
 
@@ -111,10 +112,11 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         return types | top | self._durations(result)
 
     def tabulate(self, result: KernelBreakdown) -> pd.DataFrame:
-        """List the top kernels of each rank, optionally with how they are launched."""
+        """List the top kernels of each rank, the longest first, optionally with their launches."""
         table = result.kernels
         if self.launch_facts:
             table = with_launch_facts(table, self._launches().kernels)
+        table = table.iloc[np.lexsort((-table["sum_ns"].to_numpy(), table["folded"] > 0))]
         return table[table["kernel_type"] == self._type] if self._type else table
 
     def nothing_to_show(self, result: KernelBreakdown) -> str | None:

@@ -25,7 +25,7 @@ from hta_widgets.quantities import capitalised, counted, duration, percent, time
 from hta_widgets.trace.model.kernels import type_words
 
 PIES_AT_MOST = 4
-LEGEND_WIDTH = 32
+LEGEND_WIDTH = 40
 SLICE_EDGE = "rgba(127, 127, 127, 0.5)"
 
 
@@ -85,7 +85,7 @@ def top_kernels_of_rank(result: KernelBreakdown, rank: int, *, kernel_type: str 
     rows.sort(key=lambda row: -row["sum_ns"])
     time_ns = np.array([row["sum_ns"] for row in rows], dtype=float)
     colors = [_color(row) for row in rows]
-    names = plot_names([_label(row) for row in rows], LEGEND_WIDTH)
+    names = plot_names([_label(row) for row in rows], LEGEND_WIDTH, among=result.names)
     return _pie(names, time_ns, colors, [_kernel_hover(row) for row in rows])
 
 

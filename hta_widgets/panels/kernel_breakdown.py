@@ -147,10 +147,13 @@ class KernelBreakdownPanel(Panel[KernelBreakdown]):
         return {"Top kernels": with_width(bars, LONG_NAMES)}
 
     def _pies(self, result: KernelBreakdown) -> dict[str, Drawing]:
-        ranks = self.job.select_ranks(self.ranks)[:PIES_AT_MOST]
+        ranks = self.job.select_ranks(self.ranks)
+        some = f" (first {PIES_AT_MOST} of {len(ranks)} ranks)" * (len(ranks) > PIES_AT_MOST)
         return {
-            f"Top kernels of rank {rank}": top_kernels_of_rank(result, rank, kernel_type=self._type)
-            for rank in ranks
+            f"Top kernels of rank {rank}{some}": top_kernels_of_rank(
+                result, rank, kernel_type=self._type
+            )
+            for rank in ranks[:PIES_AT_MOST]
         }
 
     def _durations(self, result: KernelBreakdown) -> dict[str, Drawing]:

@@ -66,6 +66,16 @@ def test_pies_of_up_to_four_ranks(panel: KernelBreakdownPanel):
     assert {trace.type for figure in panel.figures.values() for trace in figure.data} == {"pie"}
 
 
+def test_pies_say_of_which_ranks_they_are(tmp_path):
+    gemm = "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1_SN_LDSB1_WG32_8_1"
+    job = open_job(tmp_path, [[kernel(0, 5, name=gemm)] for _ in range(6)])
+    panel = KernelBreakdownPanel(job, view="pies")
+    assert names(panel)[1:] == [
+        f"Top kernels of rank {rank} (first 4 of 6 ranks)" for rank in range(4)
+    ]
+    assert panel.figures[names(panel)[1]].data[0].labels[0] == "GEMM 256×192×64 bf16 tn · tensile"
+
+
 def test_a_selected_kernel_shows_its_durations(panel: KernelBreakdownPanel):
     assert names(panel) == ["Kernel types", "Top kernels"]
     kernel = panel.result.kernels["name"][0]

@@ -137,11 +137,12 @@ def _details(rows: pd.DataFrame) -> list[str]:
 def _short_details(rows: pd.DataFrame) -> list[str]:
     """What tells rows of one name apart, the most important first."""
     if "path" in rows:
-        return [" ‹ ".join(reversed(path.split(SEPARATOR))) for path in rows["path"].tolist()]
-    if "input_dims" not in rows:
+        short = _frames_apart(rows)
+    elif "input_dims" in rows:
+        texts = zip(rows["input_dims"].tolist(), rows["input_types"].tolist(), strict=True)
+        short = [f"{_shapes(dims)} {_types(types)}".strip() for dims, types in texts]
+    else:
         return [""] * len(rows)
-    texts = zip(rows["input_dims"].tolist(), rows["input_types"].tolist(), strict=True)
-    short = [f"{_shapes(dims)} {_types(types)}".strip() for dims, types in texts]
     seen = Counter(zip(rows["operator"].tolist(), short, strict=True))
     return [
         whole if seen[name, text] > 1 else text
@@ -149,16 +150,29 @@ def _short_details(rows: pd.DataFrame) -> list[str]:
     ]
 
 
+def _frames_apart(rows: pd.DataFrame) -> list[str]:
+    """The frames of each row, the innermost first, without those of all rows of its operator."""
+    names = rows["operator"].tolist()
+    paths = [path.split(SEPARATOR) for path in rows["path"].tolist()]
+    shared: dict[str, set[str]] = {}
+    for name, path in zip(names, paths, strict=True):
+        shared[name] = shared.get(name, {*path}) & {*path}
+    return [
+        " ‹ ".join(reversed([frame for frame in path if frame not in shared[name]] or path))
+        for name, path in zip(names, paths, strict=True)
+    ]
+
+
 def _types(types: str) -> str:
-    """The distinct types of tensors, without their namespaces.
+    """The distinct types of tensors, without their namespaces; those of other values have capitals.
 
     Examples
     --------
-    >>> _types('["c10::BFloat16", "c10::BFloat16", "Scalar", ""]')
-    'BFloat16'
+    >>> _types('["c10::BFloat16", "c10::BFloat16", "float", "Scalar", "GenericList", ""]')
+    'BFloat16, float'
     """
-    names = dict.fromkeys(text.rpartition("::")[2] for text in _TEXT.findall(types))
-    return ", ".join(name for name in names if name not in ("Scalar", ""))
+    of_tensors = [text for text in _TEXT.findall(types) if "::" in text or text[:1].islower()]
+    return ", ".join(dict.fromkeys(text.rpartition("::")[2] for text in of_tensors))
 
 
 def _shapes(dims: str) -> str:

@@ -110,6 +110,14 @@ def test_ranks_of_a_group_from_the_metadata(tmp_path):
     }  # fmt: skip
 
 
+def test_a_group_without_a_description_has_its_name(tmp_path):
+    def fields(operation, rank):
+        return all_fields(operation, rank) | {"Process Group Description": "undefined"}
+
+    result = split_of(tmp_path, sharded(), fields=fields)
+    assert set(result.kernels["group"]) == {each.group for each in sharded().operations}
+
+
 def test_the_order_of_ranks_changes_nothing(tmp_path):
     """Rank r becomes rank 7 - r everywhere."""
     one, other = sharded(), sharded()

@@ -27,6 +27,9 @@ MOST_MEMBERS: Final = 2**20
 
 NOTHING: Final = -1
 
+NO_DESCRIPTION: Final = "undefined"
+"""What PyTorch records for a process group that was made without a description."""
+
 MOST_ELEMENTS: Final = 2**48
 """A larger number of elements is an error in the trace."""
 
@@ -395,7 +398,8 @@ class _Fields:
                 for column, code in zip(columns, codes, strict=True)
             )
             of_group = ranks_in(ranks) or configured.get(name, ())
-            groups.append(Group(name, description, of_group, size if size > 0 else len(of_group)))
+            said = "" if description == NO_DESCRIPTION else description
+            groups.append(Group(name, said, of_group, size if size > 0 else len(of_group)))
         return tuple(groups), found
 
     def _operations(self) -> NDArray[np.object_]:

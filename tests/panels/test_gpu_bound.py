@@ -90,6 +90,12 @@ def test_amd_has_words_of_its_own(real_traces):
     panel.compute_all()
     shown = [panel.verdict, *(each["label"] for each in panel._view["table"]["columns"])]
     assert "HIP graph 1 (544 kernels) takes the most" in shown[0]
+    kinds = next(
+        each["options"]
+        for each in board.panels["kernel_breakdown"]._spec["controls"]
+        if each["name"] == "kernel_type"
+    )
+    assert ("HIP graphs", "CUDA_GRAPH") in kinds
     assert not any("CUDA graph" in text or "tensor core" in text for text in (*said, *shown))
     idle = board.panels["idle_owners"].figures["Causes of the idle time of each GPU"]
     assert any(bar.name.startswith("Inside a HIP graph") for bar in idle.data)

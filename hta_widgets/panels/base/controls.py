@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias
 import numpy as np
 from traitlets import Bool, Float, Int, List, TraitType, Unicode
 
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.panels.base.protocol import (
     ChoiceSpec,
     Choosable,
@@ -138,7 +139,10 @@ class Choice(Control):
     def spec(self, name: str, trait: Any, job: Job) -> ChoiceSpec:  # noqa: ANN401
         """Describe the choice between the values that occur in the job."""
         labels = self.labels(job) if callable(self.labels) else self.labels or trait.labels
-        options: list[tuple[str, Choosable]] = [(label, value) for value, label in labels.items()]
+        words = words_of(job)
+        options: list[tuple[str, Choosable]] = [
+            (words(label), value) for value, label in labels.items()
+        ]
         spec = ChoiceSpec(kind="choice", name=name, label=self.label, options=options)
         return {**spec, "of_charts": True} if self.of_charts else spec
 

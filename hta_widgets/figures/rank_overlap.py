@@ -25,6 +25,8 @@ STRIPS_AT_MOST = 8
 _MARK_COLOR = NEUTRAL
 """Not the colour of a budget class, as an outlier can be one in any class."""
 _MARKS = {"higher": "triangle-up", "lower": "triangle-down"}
+_BESIDE = 0.38
+"""Place of a mark in its cell, from -0.5 to 0.5: to the right of the number."""
 _LEAST_RANGE = 0.05
 """Smallest range of the colour scale, as a share of the time."""
 _THICKNESS = 0.8
@@ -220,7 +222,7 @@ def _symbols(outliers: pd.DataFrame, drawn: DrawnLanes) -> dict[str, dict[str, s
 def _marks(pane: Pane, symbols: dict[str, str]) -> PlotlyTrace:
     return trace(
         "scatter",
-        x=[0] * len(symbols),
+        x=[_BESIDE] * len(symbols),
         y=list(symbols),
         mode="markers",
         marker={"symbol": list(symbols.values()), "size": 9, "color": _MARK_COLOR},

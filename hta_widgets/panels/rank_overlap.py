@@ -12,6 +12,7 @@ from traitlets import Bool, Int
 from hta_widgets.analyses.rank_overlap import RankOverlap, rank_overlap
 from hta_widgets.analyses.rank_overlap.finding import NOUNS
 from hta_widgets.analyses.rank_overlap.lanes import busy_devices
+from hta_widgets.analyses.rank_overlap.outliers import SHARES, TIMES
 from hta_widgets.figures.base.drawing import Drawing
 from hta_widgets.figures.base.lane_panes import ACTIVITY_WORDS
 from hta_widgets.figures.rank_overlap import (
@@ -44,6 +45,10 @@ class RankOverlapPanel(Panel[RankOverlap]):
         f"{activity}_{unit}": words.lower().replace("cuda", "CUDA")
         for activity, words in ACTIVITY_WORDS.items()
         for unit in ("ns", "percent")
+    }
+    table_names: ClassVar = {
+        column: f"{label} ({'ns' if column.endswith('_ns') else '%'})"
+        for column, label in table_labels.items()
     }
 
     by: By = parameter(
@@ -86,7 +91,8 @@ class RankOverlapPanel(Panel[RankOverlap]):
         shown = self.of_all_ranks(result)
         chosen = self.ranks if self.linked else []
         noun = NOUNS[self.by]
-        marked = (shown.outliers["verdict"] != "").any()
+        drawn = shown.outliers["column"].isin(SHARES if self.as_percent else TIMES)
+        marked = (drawn & (shown.outliers["verdict"] != "")).any()
         marks = " (▲ above, ▼ below the median; open: possible outlier)" if marked else ""
         name = f"Time by {noun}{marks}"
         columns = partial(time_by_lane, shown, selected=chosen, as_percent=self.as_percent)
@@ -103,13 +109,16 @@ class RankOverlapPanel(Panel[RankOverlap]):
     def tabulate(self, result: RankOverlap) -> pd.DataFrame:
         """List the lanes, or the outliers of each column, the strongest first.
 
-        Outliers are always determined among all ranks, even if some are selected.
+        Outliers are always determined among all ranks, even if some are selected. Columns of
+        devices, streams and nodes that nothing has are left out.
         """
-        if self.listed == "times":
-            return result.lanes
-        outliers = self.of_all_ranks(result).outliers
-        found = outliers[(outliers.filter(like="verdict") != "").any(axis=1)]
-        return found.sort_values("modified_z", key=np.abs, ascending=False, kind="stable")
+        table = result.lanes
+        if self.listed == "outliers":
+            outliers = self.of_all_ranks(result).outliers
+            found = outliers[(outliers.filter(like="verdict") != "").any(axis=1)]
+            table = found.sort_values("modified_z", key=np.abs, ascending=False, kind="stable")
+        numbers = ["device", "stream", "node"]
+        return table.drop(columns=[each for each in numbers if (table[each] < 0).all()])
 
     def nothing_to_show(self, result: RankOverlap) -> str | None:
         """Explain an empty panel: no kernels."""

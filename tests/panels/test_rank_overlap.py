@@ -27,9 +27,10 @@ def test_the_result_is_that_of_the_analysis(loaded: Job):
     )
     expected = rank_overlap(loaded, [1, 3], by="stream", slices=7, common_window=True)
     pd.testing.assert_frame_equal(panel.result.slices, expected.slices)
-    pd.testing.assert_frame_equal(panel.table, expected.lanes)
+    numbers = {"device", "stream", "node"}
+    pd.testing.assert_frame_equal(panel.table, expected.lanes.drop(columns="node"))  # all are -1
     panel.listed = "outliers"
-    assert set(panel.table.columns) == set(expected.outliers.columns)
+    assert {*panel.table.columns} | numbers == {*expected.outliers.columns}
 
 
 def test_a_linked_panel_draws_all_ranks_and_rings_around_the_selected(loaded: Job):
@@ -66,6 +67,22 @@ def test_the_table_of_outliers_begins_with_the_farthest():
     assert panel._view["finding"].startswith("Rank 7 differs most among 8 ranks")
     panel.ranks = [7]
     assert set(panel.table["rank"]) == {7}
+
+
+def test_outliers_in_time_are_said_and_marked_beside_the_numbers():
+    works = {rank: a_rank(100 + rank, 900 - rank) for rank in range(7)} | {7: a_rank(300, 2_700)}
+    panel = RankOverlapPanel(kernels_job(works), listed="outliers")
+    assert panel.result.finding.startswith("Rank 7 differs most among 8 ranks: communication that ")
+    assert " takes 2.7 µs, higher than the median of 898 ns." in panel.result.finding
+    assert next(iter(panel.figures)) == "Time by rank"  # of shares, which are alike
+    assert "device" not in panel.table
+    assert panel._view["table"]["names"]["compute_ns"] == "compute only (ns)"
+    panel.as_percent = False
+    name, figure = next(iter(panel.figures.items()))
+    assert "▲ above" in name
+    marks = [each for each in figure.data if each.type == "scatter"]
+    assert marks
+    assert all(x > 0.3 for each in marks for x in each.x)
 
 
 def test_without_kernels_there_is_nothing_to_show():

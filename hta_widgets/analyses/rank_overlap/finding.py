@@ -6,9 +6,8 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from hta_widgets.analyses.rank_overlap.lanes import ACTIVITIES
 from hta_widgets.analyses.rank_overlap.outlier_rules import FEWEST, FEWEST_FOR_MODIFIED, OUTLIER
-from hta_widgets.analyses.rank_overlap.outliers import SHARES
+from hta_widgets.analyses.rank_overlap.outliers import SHARES, TIMES
 from hta_widgets.quantities import duration, number_ranges, percent
 
 NOUNS = {"rank": "rank", "device": "GPU", "stream": "stream"}
@@ -56,9 +55,10 @@ def finding_on(lanes: pd.DataFrame, outliers: pd.DataFrame, nodes: pd.DataFrame,
     slow = nodes[nodes["column"].isin(SHARES) & (nodes["verdict"] == OUTLIER)]
     if len(slow):
         return _node_finding(lanes, nodes, slow, _elsewhere(outliers, slow))
-    flagged = outliers[outliers["column"].isin(SHARES) & (outliers["verdict"] != "")]
-    if len(flagged):
-        return _lane_finding(lanes, flagged, NOUNS[by])
+    for columns in (SHARES, TIMES):
+        flagged = outliers[outliers["column"].isin(columns) & (outliers["verdict"] != "")]
+        if len(flagged):
+            return _lane_finding(lanes, flagged, NOUNS[by])
     compute, communicate, both, graph, neither = (_median(measured[share]) for share in SHARES)
     graphs = f"CUDA graphs of unknown content {graph}, " if _has_graphs(measured) else ""
     return (
@@ -148,10 +148,11 @@ def _who(rows: pd.DataFrame, most: _Row, lanes: pd.DataFrame, noun: str) -> str:
 
 
 def _deviation(row: _Row) -> str:
-    activity = ACTIVITIES[SHARES.index(row["column"])]
+    activity, _, unit = row["column"].rpartition("_")
+    said, of = (duration, "") if unit == "ns" else (percent, " of its kernel span")
     return (
-        f"{_WORDS[activity]} takes {percent(row['value'])} of its kernel span, "
-        f"{row['direction']} than the median of {percent(row['median'])}"
+        f"{_WORDS[activity]} takes {said(row['value'])}{of}, "
+        f"{row['direction']} than the median of {said(row['median'])}"
     )
 
 

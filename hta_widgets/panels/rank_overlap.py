@@ -86,6 +86,20 @@ class RankOverlapPanel(Panel[RankOverlap]):
             window_ns=self.selection.window_ns,
         )
 
+    def sentence(self, result: RankOverlap) -> str:
+        """Return the finding; in a window, with what of the panel the window limits."""
+        window = self.selection.window_ns
+        if not window:
+            return result.finding
+        start_ns, end_ns = result.slices["start_ns"].min(), result.slices["end_ns"].max()
+        is_cut = window[0] <= start_ns and end_ns <= window[1]
+        said = (
+            "Only the time slices are of the selected window; all other"
+            if is_cut
+            else "No kernel runs in the selected window; all"
+        )
+        return f"{said} numbers are of everything analysed. {result.finding}"
+
     def draw(self, result: RankOverlap) -> dict[str, Drawing]:
         """Draw the time of each lane, and its activity over time."""
         shown = self.of_all_ranks(result)

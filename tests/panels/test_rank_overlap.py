@@ -123,7 +123,10 @@ def test_the_selected_window_is_cut_into_slices():
     assert slices["compute_ns"].tolist() == [0, 0, 10_000, 0]
     pd.testing.assert_frame_equal(panel.result.lanes, whole.lanes)
     assert panel._view["time"] == "time slices of 10.0–30.0 µs"
+    said = "Only the time slices are of the selected window; all other numbers are of everything "
+    assert panel._view["finding"] == f"{said}analysed. {whole.finding}"
     bars = panel.figures["Activity in each time slice"].data[1]
     assert sorted(set(bars.x)) == [15, 25]
     panel.selection.window_ns = (50_000, 60_000)
     pd.testing.assert_frame_equal(panel.result.slices, whole.slices)
+    assert panel._view["finding"].startswith("No kernel runs in the selected window; all numbers ")

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 import pandas as pd
 from traitlets import Int, default
 
-from hta_widgets.analyses.operators import OperatorTable, operators
+from hta_widgets.analyses.operators import OperatorTable, may_tell_phase, operators
 from hta_widgets.analyses.operators.operator_calls import RowsBy
 from hta_widgets.analyses.time.rows import largest_first
 from hta_widgets.figures.base.drawing import Drawing
@@ -120,6 +120,8 @@ class OperatorsPanel(Panel[OperatorTable]):
             phase = self._shown_phase()
             if not result.ranks["gpu_ns"].sum() or not (phase or self.selection.modules):
                 return result.finding
+            if phase and (why := self._cannot_tell(phase, result.ranks["rank"].tolist())):
+                return why
             of = f" in the {phase} phase" if phase else ""
             return (
                 f"No operators run{of}{' in the selected modules' * bool(self.selection.modules)}."
@@ -128,6 +130,16 @@ class OperatorsPanel(Panel[OperatorTable]):
             other = ": show CPU time" if result.rows["cpu_self_ns"].any() else ""
             return f"No {WEIGHTS[self.weight].noun} belongs to an operator{other}."
         return None
+
+    def _cannot_tell(self, phase: str, ranks: list[int]) -> str:
+        """Why a phase without operators may have some; empty if it has none."""
+        if any(self.job.reduce(may_tell_phase, ranks, phase).values()):
+            return ""
+        if phase == "optimizer":
+            return "The optimizer phase cannot be told: no operators were recorded."
+        by_profiler = not any(self.job.sources[rank].format.lacks for rank in ranks)
+        how = " (with_stack=True records them)" * by_profiler
+        return f"The {phase} phase cannot be told: no modules were recorded{how}."
 
 
 def _listed(rows: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -99,7 +99,17 @@ def test_the_selected_modules_and_phase_count(tmp_path):
 
 def test_nothing_is_explained(small, tmp_path):
     panel = OperatorsPanel(small, phase="forward")
-    assert panel._view["empty"] == "No operators run in the forward phase."
+    said = (
+        "The forward phase cannot be told: no modules were recorded (with_stack=True records them)."
+    )
+    assert panel._view["empty"] == f"{said} Recipes: docs/recording.md."
+    no_optimizer = write(tmp_path / "a.json", [host(0, 9, "aten::mm"), call(1, 2, 1), kernel(9, 5)])
+    panel = OperatorsPanel(open_trace(no_optimizer, progress=False), phase="optimizer")
+    assert panel._view["empty"] == "No operators run in the optimizer phase."
+    launches = write(tmp_path / "d.json", [call(1, 2, 1), kernel(9, 5, correlation=1)])
+    panel = OperatorsPanel(open_trace(launches, progress=False), phase="optimizer")
+    expected = "The optimizer phase cannot be told: no operators were recorded."
+    assert panel._view["empty"] == expected
     none = OperatorsPanel(open_trace(write(tmp_path / "b.json", [kernel(0, 5)]), progress=False))
     expected = "No operators or launch calls were recorded on the selected ranks."
     assert none._view["empty"] == expected

@@ -28,7 +28,7 @@ from hta_widgets.analyses.operators.operator_calls import (
 )
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.calls import calls_of
-from hta_widgets.analyses.time.modules import PHASES
+from hta_widgets.analyses.time.modules import PHASES, has_modules, phases
 from hta_widgets.analyses.time.rows import Columns, joined_table, largest_first, of_largest_sum
 from hta_widgets.analyses.time.selection import TimeSelection, place_of
 from hta_widgets.arrays import Float64Array, Int64Array, narrowed
@@ -37,7 +37,7 @@ from hta_widgets.grouping import numbered
 from hta_widgets.names.shorten import short_name
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
-from hta_widgets.trace.model.events import TextColumn
+from hta_widgets.trace.model.events import Kind, TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import graph_replay_notices, with_replayed_calls
@@ -73,6 +73,18 @@ LAUNCH_CALLS_INSTEAD: Final = "the calls that launch GPU work are listed in plac
 NO_SHAPES: Final = "no shapes were recorded (record_shapes=True records them)"
 
 NO_STACKS: Final = "no Python frames were recorded (with_stack=True records them)"
+
+
+def may_tell_phase(rank: Rank, phase: str) -> bool:
+    """Whether calls of a phase would be known: some are, or what tells them is recorded.
+
+    That is modules for the forward and backward pass, operators for the optimizer.
+    """
+    rank = with_replayed_calls(rank)
+    if PHASES.index(phase) in phases(rank):
+        return True
+    is_operator = calls_of(rank).kind == Kind.CPU_OP
+    return bool(is_operator.any()) if phase == "optimizer" else has_modules(rank)
 
 
 class OperatorRows(NamedTuple):

@@ -7,7 +7,16 @@ from typing import ClassVar, Literal, TypeAlias
 import pandas as pd
 from traitlets import Int, default
 
-from hta_widgets.analyses.modules import WEIGHTS, ModuleTree, module_totals, modules, time_by_phase
+from hta_widgets.analyses.modules import (
+    NOUNS,
+    OUTSIDE,
+    WEIGHTS,
+    ModuleTree,
+    module_finding,
+    module_totals,
+    modules,
+    time_by_phase,
+)
 from hta_widgets.analyses.modules.nodes import Merge
 from hta_widgets.analyses.modules.nodes import Source as ModuleSource
 from hta_widgets.analyses.modules.rank_sums import COSTS
@@ -27,18 +36,6 @@ _SOURCES = {
     "auto": "modules or annotations",
     "modules": "modules",
     "regions": "annotations",
-}
-_OUTSIDE = {
-    "gpu": "gpu_ns",
-    "cpu": "cpu_ns",
-    "idle": "idle_ns",
-    "exposed": "exposed_communication_ns",
-}
-_NOUNS = {
-    "gpu": "GPU time",
-    "cpu": "CPU time",
-    "idle": "idle time",
-    "exposed": "exposed communication",
 }
 
 
@@ -92,6 +89,10 @@ class ModulesPanel(Panel[ModuleTree]):
             modules, self.job, chosen, source=self.module_source, merge=self.merge, **time
         )
 
+    def sentence(self, result: ModuleTree) -> str:
+        """Say which class of modules has the most of the shown time."""
+        return module_finding(result.modules, result.outside, result.source, self.weight)
+
     def draw(self, result: ModuleTree) -> dict[str, Drawing]:
         """Draw the tree of modules."""
         totals, weight = self._totals(result), self.weight
@@ -105,7 +106,7 @@ class ModulesPanel(Panel[ModuleTree]):
             selected=self.selection.modules,
         )
         of = "regions" if result.source == "regions" else "modules"
-        return {f"{capitalised(_NOUNS[weight])} of {of}": drawn}
+        return {f"{capitalised(NOUNS[weight])} of {of}": drawn}
 
     def tabulate(self, result: ModuleTree) -> pd.DataFrame:
         """List the modules in the order of the tree, summed over ranks and phases.
@@ -121,7 +122,7 @@ class ModulesPanel(Panel[ModuleTree]):
         if result.modules.empty:
             return f"No {_SOURCES[self.module_source]} were recorded on the selected ranks."
         if not result.modules[WEIGHTS[self.weight]].any():
-            return f"No {_NOUNS[self.weight]} belongs to a module."
+            return f"No {NOUNS[self.weight]} belongs to a module."
         return None
 
     def _totals(self, result: ModuleTree) -> pd.DataFrame:
@@ -129,7 +130,7 @@ class ModulesPanel(Panel[ModuleTree]):
 
     def _whole_ns(self, result: ModuleTree) -> int:
         """Total of the time that is shown, including time outside of modules."""
-        outside_ns = int(result.outside[_OUTSIDE[self.weight]].sum())
+        outside_ns = int(result.outside[OUTSIDE[self.weight]].sum())
         column = WEIGHTS[self.weight]
         rows = result.modules
         if self.weight == "cpu":

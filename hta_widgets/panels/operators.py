@@ -7,7 +7,13 @@ from typing import ClassVar, Literal, TypeAlias
 import pandas as pd
 from traitlets import Int, default
 
-from hta_widgets.analyses.operators import OperatorTable, may_tell_phase, operators
+from hta_widgets.analyses.operators import (
+    OperatorTable,
+    Weight,
+    may_tell_phase,
+    operators,
+    sentence_of_time,
+)
 from hta_widgets.analyses.operators.operator_calls import RowsBy
 from hta_widgets.analyses.time.rows import largest_first
 from hta_widgets.figures.base.drawing import Drawing
@@ -21,7 +27,6 @@ from hta_widgets.panels.base.selection import TIME_FIELDS
 from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
 
-Weight: TypeAlias = Literal["gpu", "cpu", "idle"]
 Phase: TypeAlias = Literal["all", "forward", "backward", "optimizer", "other"]
 
 _TITLES = {
@@ -91,6 +96,13 @@ class OperatorsPanel(Panel[OperatorTable]):
     def _shown_phase(self) -> str | None:
         """The panel's phase, or else the selected one; None means all."""
         return (self.selection.code_phase or None) if self.phase == "all" else self.phase
+
+    def sentence(self, result: OperatorTable) -> str:
+        """Say which operator has the most of the shown time."""
+        if result.rows.empty:
+            return result.finding
+        are_operators = len(result.operators) > 0
+        return sentence_of_time(result.rows, result.ranks, self.weight, are_operators=are_operators)
 
     def draw(self, result: OperatorTable) -> dict[str, Drawing]:
         """Draw the operators with the most of the chosen time."""

@@ -31,6 +31,9 @@ def test_parameters(tmp_path):
     (figure,) = panel.figures.values()
     assert list(figure.layout.yaxis.ticktext) == ["Net_0", "› Linear_0", "› Linear_1"]
     assert figure.layout.xaxis.title.text == "CPU time (µs)"
+    assert panel._view["finding"] == ""
+    send(panel, weight="idle")
+    assert " of the idle time belongs to " in panel._view["finding"]
     send(panel, weight="exposed")
     assert panel._view["empty"] == "No exposed communication belongs to a module."
     send(panel, weight="gpu", levels=1)

@@ -54,14 +54,17 @@ def test_bars_are_the_times_by_phase(small):
     assert "All phases: 40 µs in 2 calls, 36.4 % of 110 µs GPU time" in other.hovertext[1]
 
 
-def test_the_weight_orders_bars_and_table(small):
+def test_the_weight_orders_bars_and_table_and_is_that_of_the_sentence(small):
     panel = OperatorsPanel(small, num_operators=1)
+    assert panel._view["finding"] == panel.result.finding
     send(panel, weight="cpu")
+    assert panel._view["finding"].startswith("Of 25 µs of CPU time, aten::mul_ takes the most: ")
     (figure,) = panel.figures.values()
     assert list(figure.layout.yaxis.ticktext) == ["aten::mul_"]
     assert panel.table["cpu_self_ns"].is_monotonic_decreasing
     send(panel, weight="idle")
     assert panel.table["idle_ns"].is_monotonic_decreasing
+    assert "GPU idle time" in panel._view["finding"]
 
 
 def test_a_row_selects_the_operator_and_its_shape(loaded: Job):

@@ -51,29 +51,54 @@ _WITHOUT_INNER: Final = ("exposed_communication_ns", "idle_ns", *COSTS)
 _SUMMED: Final = ("calls", "gpu_self_ns", "gpu_total_ns", "cpu_total_ns", *_WITHOUT_INNER)
 
 
-def module_finding(table: pd.DataFrame, outside: pd.DataFrame, source: str) -> str:
-    """Sentence on the class of modules with the most GPU time of its own."""
-    gpu_ns = int(table["gpu_self_ns"].sum())
-    whole_ns = gpu_ns + int(outside["gpu_ns"].sum())
-    if table.empty or not gpu_ns:
+OUTSIDE: Final = {
+    "gpu": "gpu_ns",
+    "cpu": "cpu_ns",
+    "idle": "idle_ns",
+    "exposed": "exposed_communication_ns",
+}
+"""Columns of `ModuleTree.outside` by kind of time."""
+
+NOUNS: Final = {
+    "gpu": "GPU time",
+    "cpu": "CPU time",
+    "idle": "idle time",
+    "exposed": "exposed communication",
+}
+
+
+def module_finding(
+    table: pd.DataFrame, outside: pd.DataFrame, source: str, weight: str = "gpu"
+) -> str:
+    """Sentence on the class of modules with the most time of its own; empty for CPU time.
+
+    Modules have their own CPU time only together with the modules inside.
+    """
+    own_column, column = WEIGHTS[weight], OUTSIDE[weight]
+    inside_ns = int(table[own_column].sum())
+    whole_ns = inside_ns + int(outside[column].sum())
+    if table.empty or not inside_ns or weight == "cpu":
         return ""
     names = table["name"].str.replace(INSTANCE, "", regex=True)
-    by_class = table.groupby(names)["gpu_self_ns"].sum()
+    by_class = table.groupby(names)[own_column].sum()
     most, most_ns = str(by_class.idxmax()), int(by_class.max())
-    paths = table.loc[(names == most) & (table["gpu_self_ns"] > 0), "path"].nunique()
+    paths = table.loc[(names == most) & (table[own_column] > 0), "path"].nunique()
     one = "annotation" if source == "regions" else "module"
     where = f" in {paths} {one}s" if paths > 1 else ""
     own = (
-        f"{percent(100 * most_ns / whole_ns)} of the GPU time belongs to "
+        f"{percent(100 * most_ns / whole_ns)} of the {NOUNS[weight]} belongs to "
         f"{short_name(most, NAME_WIDTH)} itself ({duration(most_ns)}{where})"
     )
     unknown = outside["phase"] == UNKNOWN
-    unknown_ns, outside_ns = (int(outside.loc[x, "gpu_ns"].sum()) for x in (unknown, ~unknown))
+    unknown_ns, outside_ns = (int(outside.loc[x, column].sum()) for x in (unknown, ~unknown))
+    verb, lacks = (
+        ("falls", "no recorded cause") if weight == "idle" else ("runs", "no recorded launch")
+    )
     others = []
     if outside_ns >= WORTH_SAYING * whole_ns:
-        others.append(f"{percent(100 * outside_ns / whole_ns)} runs outside of every {one}")
+        others.append(f"{percent(100 * outside_ns / whole_ns)} {verb} outside of every {one}")
     if unknown_ns >= WORTH_SAYING * whole_ns:
-        others.append(f"{percent(100 * unknown_ns / whole_ns)} has no recorded launch")
+        others.append(f"{percent(100 * unknown_ns / whole_ns)} has {lacks}")
     return "; ".join([own, *others]) + "."
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -42,6 +42,9 @@ from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.ranks.rank import Rank
 from hta_widgets.trace.ranks.replayed_calls import graph_replay_notices, with_replayed_calls
 
+Weight: TypeAlias = Literal["gpu", "cpu", "idle"]
+"""Kind of time: self GPU time, self CPU time, or GPU idle time."""
+
 _TIMES: Final = ("cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_work")
 
 MAY_USE_TENSOR_CORES: Final = re.compile(
@@ -56,10 +59,15 @@ UNATTRIBUTED_WORTH_SAYING: Final = 0.1
 
 NAME_WIDTH: Final = 60
 
-_UNATTRIBUTED: Final = {
-    "launch_not_recorded_ns": "has no recorded launch",
-    "outside_operators_ns": "was launched outside operators",
+_UNATTRIBUTED: Final[Mapping[Weight, Mapping[str, str]]] = {
+    "gpu": {
+        "launch_not_recorded_ns": "has no recorded launch",
+        "outside_operators_ns": "was launched outside operators",
+    },
+    "cpu": {},
+    "idle": {"idle_outside_operators_ns": "belongs to no operator"},
 }
+"""Columns of `OperatorTable.ranks` with time of no operator, with words for it, by kind of time."""
 
 ROWS_BY: Final[tuple[RowsBy, ...]] = ("name", "shape", "stack")
 
@@ -186,35 +194,44 @@ def operators_finding(
     if listed.empty:
         of = f" of the phase {phase}" if phase else ""
         return f"No operators or launch calls{of} were recorded {place}."
-    on_gpu = bool(listed["gpu_self_ns"].any())
-    time, where = ("gpu_self_ns", "GPU") if on_gpu else ("cpu_self_ns", "CPU")
-    whole_ns = int(ranks["gpu_ns"].sum() if on_gpu else listed[time].sum())
-    if not whole_ns:
+    weight: Weight = "gpu" if listed["gpu_self_ns"].any() else "cpu"
+    return sentence_of_time(listed, ranks, weight, are_operators=len(operators) > 0)
+
+
+def sentence_of_time(
+    listed: pd.DataFrame, ranks: pd.DataFrame, weight: Weight, *, are_operators: bool = True
+) -> str:
+    """Sentence on the row with the most time of a kind; empty if there is none of it."""
+    time = "idle_ns" if weight == "idle" else f"{weight}_self_ns"
+    where = "GPU idle" if weight == "idle" else weight.upper()
+    whole_ns = int(listed[time].sum() if weight == "cpu" else ranks[f"{weight}_ns"].sum())
+    if not listed[time].any():
         return ""
     of_name = listed[of_largest_sum(listed["operator"], listed[time])]
     name, own_ns = str(of_name["operator"].iloc[0]), int(of_name[time].sum())
     calls = int(of_name["calls"].sum())
     began = f" in {counted(calls, 'call')}" if calls else ""
     which = collectives_in(of_name)
+    does = "keeps the GPU waiting longest" if weight == "idle" else "takes the most"
     most = (
-        f"{short_name(name, NAME_WIDTH)}{f' ({which})' * bool(which)} takes the most: "
+        f"{short_name(name, NAME_WIDTH)}{f' ({which})' * bool(which)} {does}: "
         f"{duration(own_ns)} "
         f"({percent(100 * own_ns / whole_ns)}){began}"
     )
-    others = _unattributed(ranks, whole_ns) if on_gpu and len(operators) else []
+    others = _unattributed(ranks, whole_ns, weight) if are_operators else []
     clauses = [text for _, text in others]
     largest = max((ns for ns, _ in others), default=0)
     said = [*clauses, most] if largest > own_ns else [most, *clauses]
     return f"Of {duration(whole_ns)} of {where} time, {'; '.join(said)}."
 
 
-def _unattributed(ranks: pd.DataFrame, gpu_ns: int) -> list[tuple[int, str]]:
-    """GPU time (ns) that no operator is known to have launched, with words for it."""
-    times = [(int(ranks[name].sum()), said) for name, said in _UNATTRIBUTED.items()]
+def _unattributed(ranks: pd.DataFrame, whole_ns: int, weight: Weight) -> list[tuple[int, str]]:
+    """Time (ns) that is known to belong to no operator, with words for it."""
+    times = [(int(ranks[name].sum()), said) for name, said in _UNATTRIBUTED[weight].items()]
     return [
-        (ns, f"{percent(100 * ns / gpu_ns)} {said}")
+        (ns, f"{percent(100 * ns / whole_ns)} {said}")
         for ns, said in times
-        if ns >= UNATTRIBUTED_WORTH_SAYING * gpu_ns
+        if ns >= UNATTRIBUTED_WORTH_SAYING * whole_ns
     ]
 
 

@@ -131,8 +131,7 @@ _LEGEND_HEIGHT: Final = 24
 def _lines_of(row: Row, time_ns: Times, curve: pd.DataFrame, *, name_rank: bool) -> list[StepLine]:
     allocated, reserved = (curve[f"{name}_bytes"].to_numpy() for name in ("allocated", "reserved"))
     unit, symbol = data_unit(float(max(allocated.max(), reserved.max())))
-    name = device_name(row, name_rank=name_rank)
-    name = f"{name[0].upper()}{name[1:].removeprefix('he ')}" if name.startswith("the") else name
+    name = device_name(row, name_rank=name_rank).removeprefix("the ")
     lines = []
     if reserved.max() > 0:
         changed = np.flatnonzero(np.append(True, np.diff(reserved) != 0))

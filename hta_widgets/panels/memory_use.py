@@ -9,7 +9,14 @@ from typing import Literal, TypeAlias
 import pandas as pd
 from traitlets import Int, default
 
-from hta_widgets.analyses.memory_use import MemoryUse, device_name, may_record_memory, memory_use
+from hta_widgets.analyses.memory_use import (
+    MemoryUse,
+    device_name,
+    may_record_memory,
+    memory_finding,
+    memory_use,
+)
+from hta_widgets.analyses.memory_use.owners import UNKNOWN
 from hta_widgets.analyses.memory_use.recorded import CPU
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.figures.base.drawing import Drawing
@@ -72,6 +79,13 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
         """Follow the memory of the ranks."""
         return self._memo.call(memory_use, self.job, tuple(ranks))
 
+    def sentence(self, result: MemoryUse) -> str:
+        """Return the finding on the memory that is shown."""
+        shown = self._of_memory(result)
+        if shown.peak.empty:
+            return result.finding if result.peak.empty else ""
+        return memory_finding(shown.peak, shown.alive_at_peak, shown.steps, shown.survivors)
+
     def draw(self, result: MemoryUse) -> dict[str, Drawing]:
         """Draw the curve of each device, and what is alive at the highest peak."""
         shown = self._of_memory(result)
@@ -81,10 +95,10 @@ class MemoryPanel(ZoomedPanel[MemoryUse]):
         alive = shown.alive_at_peak.merge(highest[["rank", "device_type", "device"]])
         several = len(set(shown.peak["rank"])) > 1
         name = f"Alive at the peak of {device_name(row, name_rank=several)}"
-        return {
-            "Allocated and reserved memory": memory_curve(lines, window_us=self.window_us),
-            name: alive_at_peak(alive, by=self.by, num_owners=self.num_owners),
-        }
+        figures = {"Allocated and reserved memory": memory_curve(lines, window_us=self.window_us)}
+        if (alive["category"] != UNKNOWN).any():  # a bar of nothing else says nothing
+            figures[name] = alive_at_peak(alive, by=self.by, num_owners=self.num_owners)
+        return figures
 
     def tabulate(self, result: MemoryUse) -> pd.DataFrame:
         """List what is alive at the peak, the peaks, the steps, or what outlives them."""

@@ -13,6 +13,7 @@ from hta_widgets.trace.opening.open import open_trace
 from tests.analyses.test_memory_use import NO_MEMORY, with_totals
 from tests.kineto_text import host, kernel, write
 from tests.panels.fakes import send
+from tests.trace.test_memory_events import memory
 
 CURVE = "Allocated and reserved memory"
 
@@ -55,8 +56,19 @@ def test_what_is_drawn_follows_the_parameters(job: Job):
     send(panel, by="module")
     bars = panel.figures["Alive at the peak of GPU 0 of rank 1"]
     assert list(bars.layout.yaxis.ticktext) == ["(no module)"]
+    assert panel._view["finding"] == panel.result.finding
     send(panel, memory="cpu")
     assert list(panel.figures)[1] == "Alive at the peak of the CPU of rank 0"
+    curve, *_ = panel.figures[CURVE].layout.annotations
+    assert curve.text == "CPU of rank 0: allocated, and reserved (grey), in TB"
+    assert panel._view["finding"].startswith("The memory of the CPU of rank 0 peaks at 64 B ")
+
+
+def test_nothing_is_drawn_of_what_is_alive_if_nothing_is_known_of_it(tmp_path):
+    events = [kernel(0, 1), *(memory(ts, 100, address=None) for ts in (1, 2))]
+    panel = MemoryPanel(open_trace(write(tmp_path / "rank-0.json", events), progress=False))
+    assert list(panel.figures) == [CURVE]
+    assert panel._view["finding"].startswith("The memory of GPU 0 peaks 200 B above its lowest ")
 
 
 def test_a_selected_window_zooms(job: Job):

@@ -18,6 +18,7 @@ from hta_widgets.analyses.memory_use.device_tables import (
     DeviceTables,
 )
 from hta_widgets.analyses.memory_use.owners import BEFORE
+from hta_widgets.analyses.memory_use.recorded import NOT_RECORDED as NO_SIZE
 from hta_widgets.analyses.memory_use.recorded import read_memory
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.rows import Row, records, stacked, table_of
@@ -264,7 +265,10 @@ def _of(table: pd.DataFrame, row: Row) -> pd.DataFrame:
 
 def _peak(row: Row, alive: pd.DataFrame, *, name_rank: bool) -> str:
     size, reserved = int(row["bytes"]), int(row["reserved_bytes"])
-    said = f"The memory of {device_name(row, name_rank=name_rank)} peaks at {data_size(size)}"
+    whose = f"The memory of {device_name(row, name_rank=name_rank)} peaks"
+    said = f"{whose} at {data_size(size)}"
+    if reserved == NO_SIZE:
+        said = f"{whose} {data_size(size)} above its lowest point (totals were not recorded)"
     if reserved > 0:
         said += f" of {data_size(reserved)} reserved"
     parts = _parts(alive, size)

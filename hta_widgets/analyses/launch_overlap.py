@@ -12,6 +12,7 @@ import pandas as pd
 
 from hta_widgets.analyses.result import Result
 from hta_widgets.analyses.time.rows import Columns, joined, joined_table, table_of_columns
+from hta_widgets.analyses.time.window import lead_in_end
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import distinct, grouped
 from hta_widgets.intervals import Intervals, Times
@@ -27,7 +28,8 @@ from hta_widgets.trace.ranks.rank import Rank
 
 WORTH_SAYING: Final = 0.05
 """Share of the launch time not hidden by kernels that copies must cover to be mentioned: on two
-GPUs that copied all the time, 99.6 % was "not hidden"."""
+GPUs that copied all the time, 99.6 % was "not hidden". Also share of the launch time of which it is
+not known whether kernels hide it."""
 
 _WITHOUT_LAUNCH = (
     "kernels without a launch in the trace hide launch time, but belong to no launch API"
@@ -45,6 +47,8 @@ class KernelLaunches:
         All kernels and graphs after the step filter, ascending by start.
     copying : Intervals
         Time in which a copy or memset runs.
+    unknown : Intervals
+        Time in which a GPU is busy with, or blocked on, work from before the recording.
     launched : GpuWork
         Kernels and graphs whose launch is in the trace.
     calls : ndarray of int64
@@ -56,6 +60,7 @@ class KernelLaunches:
     trace: Trace
     kernels: GpuWork
     copying: Intervals
+    unknown: Intervals
     launched: GpuWork
     calls: Int64Array
     first_start_ns: Times
@@ -74,6 +79,7 @@ class KernelLaunches:
             trace=rank.trace,
             kernels=kernels,
             copying=Intervals.union(copies.start_ns, copies.end_ns),
+            unknown=_lead_in(rank),
             launched=launched,
             calls=calls,
             first_start_ns=_first_starts_ns(work, calls),
@@ -126,8 +132,19 @@ class KernelLaunches:
         return int((covered(calls.ends) - covered(calls.starts)).sum())
 
     def beside_copies_ns(self, calls: Intervals) -> int:
-        """Time (ns) of these intervals in which copies or memsets run, and no kernel."""
-        return int(((calls & self.copying) - self.busy).length)
+        """Time (ns) of these intervals in which copies or memsets run, and surely no kernel."""
+        return int(((calls & self.copying) - self.busy - self.unknown).length)
+
+    def unknown_ns(self, calls: Intervals) -> int:
+        """Time (ns) of these intervals in which only kernels that are not recorded may run."""
+        return int(((calls & self.unknown) - self.busy).length)
+
+
+def _lead_in(rank: Rank) -> Intervals:
+    """Time in which a GPU of the rank is busy with what was launched before the recording."""
+    ends_ns = [lead_in_end(rank, device) for device in rank.gpu_work.devices]
+    last_ns = max((end_ns for end_ns in ends_ns if end_ns is not None), default=0)
+    return Intervals.union([min(last_ns, 0)], [last_ns])
 
 
 def _first_starts_ns(work: GpuWork, calls: Int64Array) -> Times:
@@ -152,12 +169,14 @@ class LaunchOverlap(Result):
         One row per rank: ``rank``, ``launches``, ``overlapping`` (earlier launches being those of
         all threads of the process), ``overlapping_percent`` (of the launches; NaN for none),
         ``call_time_ns`` (time in launches, summed over threads), ``hidden_ns`` (the part of it in
-        which any kernel of the rank runs), ``exposed_ns`` (the rest; all int64 ns),
-        ``beside_copies_ns`` (the part of the rest in which a copy or memset runs), ``kernels``,
-        ``without_launch`` (kernels whose launch is not in the trace).
+        which any kernel of the rank runs), ``exposed_ns`` (the rest without ``unknown_ns``; all
+        int64 ns), ``beside_copies_ns`` (the part of ``exposed_ns`` in which a copy or memset runs),
+        ``unknown_ns`` (the part without a recorded kernel in which a GPU is busy with, or blocked
+        on, work from before the recording), ``kernels``, ``without_launch`` (kernels whose launch
+        is not in the trace).
     threads : DataFrame
         One row per process and thread with launches, ascending: ``rank``, ``pid``, ``tid``, then as
-        in `ranks` up to ``exposed_ns``; for ``overlapping``, earlier launches are the thread's own.
+        in `ranks` up to ``unknown_ns``; for ``overlapping``, earlier launches are the thread's own.
     launch_apis : DataFrame
         One row per rank and launch API, longest kernel time first: ``rank``, ``launch_api``
         (name without version), ``launches``, ``kernels``, ``kernel_time_ns`` (sum of their
@@ -243,6 +262,7 @@ def _threads(rank: int, launches: KernelLaunches) -> Columns:
         "call_time_ns": _integers(each.length for each in calls),
         "hidden_ns": _integers(map(launches.hidden_ns, calls)),
         "beside_copies_ns": _integers(map(launches.beside_copies_ns, calls)),
+        "unknown_ns": _integers(map(launches.unknown_ns, calls)),
     }
 
 
@@ -251,7 +271,8 @@ def _integers(values: Iterable[int]) -> Int64Array:
 
 
 def _summary(chosen: Sequence[int], each: Sequence[_RankLaunches]) -> pd.DataFrame:
-    names = ("launches", "overlapping", "call_time_ns", "hidden_ns", "beside_copies_ns")
+    counts = ("launches", "overlapping")
+    names = (*counts, "call_time_ns", "hidden_ns", "beside_copies_ns", "unknown_ns")
     sums = {name: _integers(int(own.threads[name].sum()) for own in each) for name in names}
     sums["overlapping"] = _integers(of_rank.overlapping for of_rank in each)
     table = _with_rest(pd.DataFrame({"rank": _integers(chosen), **sums}))
@@ -265,7 +286,7 @@ def _with_rest(table: pd.DataFrame) -> pd.DataFrame:
     launches = table["launches"]
     share = 100 * table["overlapping"] / launches.where(launches > 0)
     table.insert(list(table.columns).index("call_time_ns"), "overlapping_percent", share)
-    exposed_ns = table["call_time_ns"] - table["hidden_ns"]
+    exposed_ns = table["call_time_ns"] - table["hidden_ns"] - table["unknown_ns"]
     table.insert(list(table.columns).index("beside_copies_ns"), "exposed_ns", exposed_ns)
     return table
 
@@ -356,4 +377,12 @@ def _launch_overlap_finding(summary: pd.DataFrame) -> str:
     if copying_ns >= WORTH_SAYING * exposed_ns > 0:
         exposed += f", {percent(100 * copying_ns / exposed_ns)} of that while copies or memsets ran"
     least, most = duration(summary["exposed_ns"].min()), duration(summary["exposed_ns"].max())
-    return f"{exposed}." if least == most else f"{exposed}, {least} to {most} on each rank."
+    exposed += "" if least == most else f", {least} to {most} on each rank"
+    unknown_ns = int(total["unknown_ns"])
+    if unknown_ns < WORTH_SAYING * call_ns:
+        return f"{exposed}."
+    return (
+        f"{exposed if exposed_ns else overlapping}; the trace cannot tell whether a kernel hid "
+        f"{percent(100 * unknown_ns / call_ns)} of the launch time ({duration(unknown_ns)}): a GPU "
+        "was busy with, or blocked on, work launched before the recording."
+    )

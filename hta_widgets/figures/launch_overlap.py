@@ -24,6 +24,7 @@ from hta_widgets.quantities import counted, duration, percent, time_unit
 
 _SERIES = (
     BarPart("hidden_ns", "Hidden behind kernels", OVERLAPPED),
+    BarPart("unknown_ns", "Cannot tell", NEUTRAL, only_where_any=True),
     BarPart("exposed_ns", "Not hidden", CLASS_COLORS["late_launching"]),
 )
 

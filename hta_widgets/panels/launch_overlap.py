@@ -31,6 +31,7 @@ class LaunchOverlapPanel(Panel[LaunchOverlap]):
     title = "Launch overlap"
     table_labels: ClassVar = {
         "hidden_ns": "hidden behind kernels",
+        "unknown_ns": "cannot tell",
         "exposed_ns": "not hidden",
         "beside_copies_ns": "of which during copies",
     }

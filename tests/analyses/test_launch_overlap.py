@@ -84,6 +84,7 @@ def test_threads_and_ranks_against_brute_force(tmp_path_factory, drawn):
             assert row["hidden_ns"] == 1000 * len(calls & running)
             assert row["exposed_ns"] == 1000 * len(calls - running)
             assert row["beside_copies_ns"] == 1000 * len(calls & moving)
+            assert row["unknown_ns"] == 0
             call_us, hidden_us = call_us + len(calls), hidden_us + len(calls & running)
             copying_us += len(calls & moving)
         assert summary["launches"] == len(of_kernels(every))
@@ -143,7 +144,7 @@ def test_a_long_kernel_over_several_launches(tmp_path):
         *(call(200, 10, 5), kernel(211, 1, correlation=5)),
     ]
     result = launch_overlap(open_job(tmp_path, [events]))
-    assert rows(result.threads) == [(0, 100, 100, 5, 3, 60.0, 38_000, 19_000, 19_000, 0)]
+    assert rows(result.threads) == [(0, 100, 100, 5, 3, 60.0, 38_000, 19_000, 19_000, 0, 0)]
     assert result.finding == (
         "On rank 0, 60 % of 5 launches started before an earlier kernel had ended; 50 % of the "
         "launch time was not hidden behind a kernel (19 µs of 38 µs)."
@@ -175,7 +176,7 @@ def test_calls_that_launch_only_copies_are_no_launches(tmp_path):
         *(call(10, 4, 2), kernel(105, 1, correlation=2)),
     ]
     result = launch_overlap(open_job(tmp_path, [events]))
-    assert rows(result.threads) == [(0, 100, 100, 1, 0, 0.0, 4_000, 0, 4_000, 4_000)]
+    assert rows(result.threads) == [(0, 100, 100, 1, 0, 0.0, 4_000, 0, 4_000, 4_000, 0)]
     assert result.finding.endswith("(4 µs of 4 µs), 100 % of that while copies or memsets ran.")
     assert result.launch_apis["kernels"].tolist() == [1]
 
@@ -218,7 +219,7 @@ def test_whole_graphs_are_launched():
             stream=7,
         )
     result = launch_overlap(job_of(blocks))
-    assert rows(result.threads) == [(0, 1, 1, 3, 2, pytest.approx(200 / 3), 30, 20, 10, 0)]
+    assert rows(result.threads) == [(0, 1, 1, 3, 2, pytest.approx(200 / 3), 30, 20, 10, 0, 0)]
     assert rows(result.launch_apis) == [(0, "cudaGraphLaunch", 3, 3, 270, 10.0, 0)]
     assert rows(result.apis_by_kernel) == [("graph 1", "cudaGraphLaunch", 3, 270)]
 
@@ -266,7 +267,7 @@ def test_a_recipe_folder_has_nothing_of_it():
 def test_kernels_without_a_launch_are_said(tmp_path):
     events = [call(0, 4, 1), kernel(2, 8, correlation=1), kernel(0, 1), kernel(20, 1)]
     result = launch_overlap(open_job(tmp_path, [events]))
-    assert rows(result.threads) == [(0, 100, 100, 1, 0, 0.0, 4_000, 3_000, 1_000, 0)]
+    assert rows(result.threads) == [(0, 100, 100, 1, 0, 0.0, 4_000, 3_000, 1_000, 0, 0)]
     assert result.notices[-1] == (
         "kernels without a launch in the trace hide launch time, but belong to no launch API"
     )

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.launch_overlap import launch_overlap
 from hta_widgets.analyses.temporal_breakdown import temporal_breakdown
 from hta_widgets.analyses.time.window import lead_in_end, window_of
 from hta_widgets.analyses.timeline.classes import CLASSES
@@ -239,3 +240,17 @@ def test_the_timeline_hatches_it(tmp_path):
     covered = {CLASSES[code]: ns for code, [ns] in zip(found.codes, found.covered_ns, strict=True)}
     # from the first event, at 1 µs, until the GPU is free at 9,100, without the kernel that runs
     assert covered["lead_in"] == (9_100 - 1 - 50) * 1000
+
+
+def test_launches_are_not_said_to_be_exposed(tmp_path):
+    events = server(9_000)
+    first = next(each for each in events if each["ts"] == 95)
+    first |= {"ts": 40, "dur": 60}
+    result = launch_overlap(open_job(tmp_path, [events]))
+    (row,) = result.ranks.to_dict("records")
+    assert row["unknown_ns"] == 60_000
+    assert row["exposed_ns"] == row["call_time_ns"] - row["hidden_ns"] - 60_000
+    assert result.finding.endswith(
+        "; the trace cannot tell whether a kernel hid 23.1 % of the launch time (60 µs): a GPU was "
+        "busy with, or blocked on, work launched before the recording."
+    )

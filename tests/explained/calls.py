@@ -159,14 +159,19 @@ def hidden_launches(result: Any, _: Panel[Any]) -> Texts | None:
     )
     if not count:
         return None
+    (unknown,) = summed(ranks, "unknown_ns")
+    is_told = unknown < 0.05 * call or not call
+    has_share = call and (exposed or is_told)
     least, most = (duration(ns) for ns in (ranks["exposed_ns"].min(), ranks["exposed_ns"].max()))
     return {
         "where": f"rank {ranks['rank'].iloc[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks",
         "over": share(over, count),
         "count": counted(count, "launch", "launches"),
-        "exposed": share(exposed, call) if call else None,
-        "exposed_time": duration(exposed) if call else None,
-        "call": duration(call) if call else None,
+        "exposed": share(exposed, call) if has_share else None,
+        "exposed_time": duration(exposed) if has_share else None,
+        "call": duration(call) if has_share else None,
+        "unknown": None if is_told else share(unknown, call),
+        "unknown_time": None if is_told else duration(unknown),
         "copying": share(copying, exposed) if exposed and copying >= 0.05 * exposed else None,
         "least": least if least != most else None,
         "most": most if least != most else None,

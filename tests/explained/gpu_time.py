@@ -234,8 +234,7 @@ def lane_by_lane(result: Any, _: Panel[Any]) -> Texts | None:
 def usual_lanes(result: Any, _: Panel[Any]) -> Texts | None:
     lanes = lanes_of(result)
     of = [100 * lanes[name.replace("percent", "ns")] / lanes["span_ns"] for name in LANE_SHARES]
-    flagged = result.outliers[result.outliers["column"].isin(LANE_SHARES)]
-    if (flagged["verdict"] != "").any():
+    if (result.outliers["verdict"] != "").any():
         return None
     compute, alone, both, graph, empty = (
         f"{percent(each.median())} ({percent(each.min())} to {percent(each.max())})"
@@ -256,18 +255,19 @@ def usual_lanes(result: Any, _: Panel[Any]) -> Texts | None:
 
 def far_lane(result: Any, _: Panel[Any]) -> Texts | None:
     """The lane that a sentence names is one of the flagged ones, with its own numbers."""
-    flagged = result.outliers[
-        result.outliers["column"].isin(LANE_SHARES) & (result.outliers["verdict"] != "")
-    ]
+    flagged = result.outliers[result.outliers["verdict"] != ""]
     if flagged.empty:
         return None
+    of_shares = flagged[flagged["column"].isin(LANE_SHARES)]
+    said = percent if len(of_shares) else duration
+    flagged = of_shares if len(of_shares) else flagged
     robust = flagged["compared"] >= 5
     certain = flagged[flagged["verdict"] == "Outlier"]
     rows = certain if len(certain) else flagged
     score = rows["modified_z"].where(robust[rows.index], rows["leave_one_out_t"]).abs().round(9)
     most = rows.loc[score.idxmax()]
     return {
-        "value": percent(most["value"]),
+        "value": said(most["value"]),
         "direction": str(most["direction"]),
-        "median": percent(most["median"]),
+        "median": said(most["median"]),
     }

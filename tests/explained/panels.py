@@ -137,7 +137,7 @@ FORMS: Final[dict[str, list[Form]]] = {
             usual_lanes,
         ),
         Form(
-            "<_who>: <_what> takes <value> of its kernel span, <direction> than the median of "
+            "<_who>: <_what> takes <value>[[ of its kernel span]], <direction> than the median of "
             "<median>[[, and it<_less>]].",
             far_lane,
         ),
@@ -276,7 +276,9 @@ FORMS: Final[dict[str, list[Form]]] = {
             "On <where>, <over> of <count> started before an earlier kernel had ended"
             "[[; <exposed> of the launch time was not hidden behind a kernel (<exposed_time> of "
             "<call>)[[, <copying> of that while copies or memsets ran]]]][[, <least> to <most> on "
-            "each rank]].",
+            "each rank]][[; the trace cannot tell whether a kernel hid <unknown> of the launch "
+            "time (<unknown_time>): a GPU was busy with, or blocked on, work launched before the "
+            "recording]].",
             hidden_launches,
         ),
     ],
@@ -311,7 +313,8 @@ FORMS: Final[dict[str, list[Form]]] = {
     "memory_use": [
         Form("No memory events were recorded<_how>.", plain(lambda found, _: found.peak.empty)),
         Form(
-            "The memory of <device> peaks at <peak>[[ of <reserved> reserved]][[:]]"
+            "The memory of <device> peaks[[ at]] <peak>[[ above its lowest point (totals were "
+            "not recorded)]][[ of <reserved> reserved]][[:]]"
             "[[ <_before> was allocated before the recording]][[;]]"
             "[[ <category> [[<noun>]]]][[;]][[ <owned> was allocated by <owner>]]."
             "[[ What is allocated on <leaking> grows in each of <steps>, by <growth> a step"

@@ -66,6 +66,12 @@ class CriticalPathPanel(Panel[CriticalPathTables]):
         self.job.forget(replay_of_ranks)  # to free memory, like `Dashboard` after each selection
         return found
 
+    def sentence(self, result: CriticalPathTables) -> str:
+        """Return the finding; if some ranks are selected, say that it is of all."""
+        if not (self.linked and self.ranks):
+            return result.finding
+        return f"The path is that of all ranks, not only of the selected ones. {result.finding}"
+
     def draw(self, result: CriticalPathTables) -> dict[str, Drawing]:
         """Draw the classes, the kernels with the most to gain, and the path over time."""
         figures = {"Classes of the critical path": path_classes(result)}

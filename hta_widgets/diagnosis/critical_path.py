@@ -128,7 +128,12 @@ def _finding(path: CriticalPath, kernels: pd.DataFrame) -> str:
     most = kernels.iloc[0] if len(kernels) else None
     if most is None or most["drag_ns"] <= WORTH_NAMING * path.length_ns:
         least = percent(100 * WORTH_NAMING)
-        return f"{said}; no single kernel call, if it took no time, would {shorter} by {least}."
+        pieces = path.pieces
+        times_ns = pieces["ns"][pieces["class"].isin(("compute", "copies"))]
+        is_even = bool((times_ns > WORTH_NAMING * path.length_ns).any())
+        why = ", as another path is almost as long" * is_even
+        no_call = "no single kernel call, if it took no time, would"
+        return f"{said}; {no_call} {shorter} by {least}{why}."
     share = percent(100 * most["drag_ns"] / path.length_ns)
     name = readable_name(most["kernel"]) or short_name(most["kernel"], 40)
     return (

@@ -362,7 +362,8 @@ FORMS: Final[dict[str, list[Form]]] = {
             "The [[steps take]][[step takes]][[GPU span takes]] <whole>, bound by <what> "
             "(<percent> of the critical path); [[the costliest single kernel call is <_kernel>: "
             "<drag> (<share>)]]"
-            "[[no single kernel call, if it took no time, would shorten [[them]][[it]] by 1 %]].",
+            "[[no single kernel call, if it took no time, would shorten [[them]][[it]] by 1 %"
+            "[[, as another path is almost as long]]]].",
             path,
         ),
     ],

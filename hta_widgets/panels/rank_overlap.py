@@ -131,8 +131,7 @@ class RankOverlapPanel(Panel[RankOverlap]):
             outliers = self.of_all_ranks(result).outliers
             found = outliers[(outliers.filter(like="verdict") != "").any(axis=1)]
             table = found.sort_values("modified_z", key=np.abs, ascending=False, kind="stable")
-        numbers = ["device", "stream", "node"]
-        return table.drop(columns=[each for each in numbers if (table[each] < 0).all()])
+        return self._memo.call(_listed, table)
 
     def nothing_to_show(self, result: RankOverlap) -> str | None:
         """Explain an empty panel: no kernels."""
@@ -142,3 +141,9 @@ class RankOverlapPanel(Panel[RankOverlap]):
         """The time that is cut into slices; all other numbers cover the whole time."""
         window = super()._time()
         return f"time slices of {window}" if window else ""
+
+
+def _listed(table: pd.DataFrame) -> pd.DataFrame:
+    """A table without columns of numbers that nothing in it has."""
+    numbers = ["device", "stream", "node"]
+    return table.drop(columns=[each for each in numbers if (table[each] < 0).all()])

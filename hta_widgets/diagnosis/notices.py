@@ -129,6 +129,9 @@ SET_UP_NS: Final = 10_000_000
 SET_UP_SHARE: Final = 0.5
 """Nor if it is a smaller fraction of the mean step or the GPU span."""
 
+LEAST_NAMED: Final = 0.2
+"""Fraction of the time before the first call from which the function with the most is named."""
+
 BEFORE_GPU_WORK: Final = 0.15
 """Fraction of a recording without steps that must pass before its first GPU work to be reported: a
 job loaded its first batch for 5.1 s before a GPU span of 67 ms, and all prices were of these 67."""
@@ -192,7 +195,8 @@ def _before_calls(context: Context) -> Iterator[str]:
     if length_ns < max(SET_UP_NS, least_ns):
         return
     name, ns = max(sampled_ns.items(), key=lambda each: each[1], default=("", 0))
-    most = Within(name, "", ns / length_ns, "", "it", is_sampled=True).call if name else ""
+    part = ns / length_ns
+    most = Within(name, "", part, "", "it", is_sampled=True).call if part > LEAST_NAMED else ""
     yield (
         f"before the first recorded call, the program runs for {duration(length_ns)}{most}; "
         f"{_not_counted(context, length_ns)}"

@@ -213,7 +213,10 @@ def rank_facts(
         return found
     host = host_facts(rank, steps, limits)
     columns = {**columns, **host.trials.columns, "host_copies": host.copies.exposed_ns}
-    is_sampled = any(each.sampled for each in host.gaps.hot_paths.values())
+    is_sampled = any(
+        2 * sum(each.own_ns[name] for name in each.sampled) > each.whole_ns
+        for each in host.gaps.hot_paths.values()
+    )
     return found._replace(
         steps=columns,
         conditions=found.conditions | holding({Condition.SAMPLED: is_sampled}),

@@ -142,8 +142,12 @@ def test_too_many_samples_would_take_long(opened, monkeypatch):
 TIMES = st.lists(st.integers(0, 60), max_size=20).map(sorted)
 
 
-@given(st.lists(st.tuples(st.integers(0, 60), st.sampled_from("abc")), max_size=20), TIMES)
-def test_samples_share_the_interval_that_holds_them(drawn, edges):
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.sampled_from("abc")), max_size=20),
+    TIMES,
+    st.integers(0, 9),
+)
+def test_samples_share_the_interval_that_holds_them(drawn, edges, period_ns):
     edges = edges[: len(edges) // 2 * 2]
     drawn.sort(key=lambda each: each[0])
     names = ("", "a", "b", "c")
@@ -151,26 +155,28 @@ def test_samples_share_the_interval_that_holds_them(drawn, edges):
         np.array([at for at, _ in drawn], dtype=np.int64),
         np.array([names.index(name) for _, name in drawn], dtype=np.int64),
         names,
+        period_ns,
     ).time_by_function(*(np.array(edges[which::2], dtype=np.int64) for which in (0, 1)))
     expected = dict.fromkeys("abc", 0.0)
     for start, end in zip(edges[::2], edges[1::2], strict=True):
         held = [name for at, name in drawn if start <= at < end]
         for name in held:
-            expected[name] += (end - start) / len(held)
+            expected[name] += min((end - start) / len(held), period_ns)
     assert found == pytest.approx({name: ns for name, ns in expected.items() if ns}, abs=0.51)
 
 
-def diagnosed(folder: Path, *stacks: Stack):
-    path = nsys_export.write_sqlite(folder / "report.sqlite", sampled(*stacks))
+def diagnosed(folder: Path, *stacks: Stack, first_ms: int = 10):
+    tables = sampled(*stacks, first_ms=first_ms)
+    path = nsys_export.write_sqlite(folder / "report.sqlite", tables)
     return diagnose(open_trace(path, progress=False))
 
 
 def test_a_pause_is_named_by_its_samples(tmp_path):
-    own, others = [(at, ("own",)) for at in range(20, 90)], [(at, ("main",)) for at in (95, 96)]
+    own, others = [(at, ("own",)) for at in range(12, 106)], [(at, ("main",)) for at in (108, 109)]
     (found,) = diagnosed(tmp_path, *own, *others)
     assert "while the host works" in found.sentence
     assert "% of the idle time inside update, by CPU samples: " in found.sentence
-    assert found.evidence["inside_call_percent"] == pytest.approx(100 * 70 / 72, abs=1)
+    assert found.evidence["inside_call_percent"] == pytest.approx(100 * 94 / 99, abs=1)
     assert "this recording has samples of the CPU" in found.advice[0].do
     assert not any("--sample" in (each.code or "") for each in found.advice)
 
@@ -199,3 +205,11 @@ def test_what_a_program_does_before_its_first_call(tmp_path, first_ms, is_said):
     if is_said:
         assert said[0].startswith("before the first recorded call, the program runs for 899 ms, ")
         assert "of it inside update, by CPU samples; that time is not counted, but" in said[0]
+
+
+def test_a_wait_after_a_function_is_not_the_functions(tmp_path):
+    """A thread that is blocked is not sampled: for 90 of 99 ms, nothing is known."""
+    (found,) = diagnosed(tmp_path, *((at, ("own",)) for at in range(12, 21)))
+    assert "what it does is not recorded" in found.sentence
+    assert "update" not in found.sentence
+    assert "--sample=process-tree" in found.advice[0].code

@@ -47,7 +47,7 @@ class Condition(Enum):
     ONE_STREAM = "one stream"
     OTHER_RECORDER = "not recorded by PyTorch's profiler"
     SAMPLED = "CPU sampled"
-    """While the GPU is idle and the host in no recorded call."""
+    """During most idle time of a kind, as the host runs and is in no recorded call."""
     LOADER = "DataLoader"
     LOADER_ALONE = "DataLoader in the process"
     SHORT_WAITS = "short waits for batches"

@@ -7,6 +7,7 @@ import pytest
 from tests.diagnosis.findings.scripts import Host, diagnosed
 from tests.diagnosis.findings.thresholds import Case, cases
 from tests.kineto_text import kernel
+from tests.trace.test_nsys_samples import diagnosed as diagnosed_samples
 
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
@@ -152,7 +153,17 @@ def test_what_a_step_of_many_does_is_idle_time_of_the_next_one(tmp_path):
     assert not after_gpu_work(tmp_path, 0.2, steps=2)
 
 
+def names_what_runs_before(folder, part):
+    """A program that is in a function of its own for a part of 100 ms before its first call."""
+    stacks = [(at / 2, ("own",) if at < 200 * part else ()) for at in range(200)]
+    said = diagnosed_samples(folder, *stacks, first_ms=100).notices
+    return any(
+        "before the first recorded call" in each and "inside update" in each for each in said
+    )
+
+
 test_thresholds = cases(
+    Case("notices.LEAST_NAMED", names_what_runs_before, {0.19: False, 0.21: True}),
     Case(
         "notices.AFTER_GPU_WORK",
         lambda folder, part: bool(after_gpu_work(folder, part)),

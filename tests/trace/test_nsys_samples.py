@@ -102,7 +102,8 @@ def functions(job: Job) -> list[str]:
 )
 def test_the_function_says_most_about_the_program(opened, stack, function):
     job = opened(sampled((20, stack), (21, ("main",))))
-    assert functions(job) == [FUNCTIONS[function][0] if function else "", "main"]
+    name = FUNCTIONS[function][0] if function else ""
+    assert functions(job) == [name.partition("<")[0].partition("(")[0], "main"]
 
 
 def test_times_count_like_those_of_events(opened):
@@ -110,7 +111,7 @@ def test_times_count_like_those_of_events(opened):
     table = job.rank(0).details(DetailGroup.CPU_SAMPLES).table.to_frame()
     begin_ns = 10 * MS - 9_000
     assert table["time_ns"].tolist() == [20 * MS - begin_ns, 30 * MS - begin_ns]
-    assert table["function"].tolist() == ["main", "update(float*, int)"]
+    assert table["function"].tolist() == ["main", "update"]
     assert {*table["pid"]} == {PID}
     assert {*table["tid"]} == {TID}
 

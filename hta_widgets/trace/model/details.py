@@ -73,7 +73,7 @@ class DetailGroup(Enum):
     """Where threads were, at regular times while they ran, by time. All ``rows`` are -1.
     ``time_ns`` (since the trace's origin), ``pid``, ``tid`` (as in the events table); int64;
     ``function`` (the innermost of the program itself, or else of a library that is not the
-    system's); text, empty where not known."""
+    system's, without template arguments and signature); text, empty where not known."""
 
     OTHER_ARGUMENTS = "arguments that no analysis needs"
     """For events of any kind: ``bytes``, ``external_id``, ``python_id``, ``python_parent_id``,

@@ -9,6 +9,7 @@ import numpy as np
 
 from hta_widgets.arrays import Int64Array
 from hta_widgets.grouping import grouped
+from hta_widgets.names.shorten import plain_name
 from hta_widgets.trace.loaders.columns import ColumnBlock
 from hta_widgets.trace.loaders.nsys.events import FARTHEST_NS, processes_of, threads_of
 from hta_widgets.trace.loaders.nsys.tables import ALLOWED, SAMPLES, STACKS, NsysTables
@@ -73,7 +74,7 @@ def _functions(
     kinds = grouped(frames["symbol"], frames["module"])
     symbols, modules = (frames[name][kinds.first].tolist() for name in ("symbol", "module"))
     texts = tables.strings({*symbols, *modules})
-    names = [texts.get(symbol, "") for symbol in symbols]
+    names = [plain_name(texts.get(symbol, "")) for symbol in symbols]
     classes = [
         _class_of(name, texts.get(module, "")) for name, module in zip(names, modules, strict=True)
     ]

@@ -69,7 +69,7 @@ def stages(source: str) -> Iterator[Stage]:
                 assert dash.panels[tab].table is not None  # noqa: S101
         yield over(f"{name} window of {', '.join(WINDOWED)}")
     for panel in dash.panels.values():
-        panel._show()  # noqa: SLF001
+        panel.compute_all()
     yield over("all tabs")
 
 

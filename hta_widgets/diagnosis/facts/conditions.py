@@ -304,7 +304,7 @@ def _of_loops(events: Events) -> Iterator[Condition]:
         yield Condition.WAITS_EACH_TIME
     kernels = events.rows_of(Kind.KERNEL)
     streams = grouped(events.device[kernels], events.stream[kernels]).first.size
-    if streams == np.unique(events.device[kernels]).size:
+    if kernels.size and streams == np.unique(events.device[kernels]).size:
         yield Condition.ONE_STREAM
     copies = events.side.get("transfers")
     if copies is not None:

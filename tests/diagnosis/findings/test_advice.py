@@ -382,6 +382,15 @@ def test_programs_with_one_stream_need_no_events(tmp_path, streams, is_one):
     assert (C.ONE_STREAM in known_of(job)) == is_one
 
 
+def test_a_program_without_kernels_has_no_stream_in_common(tmp_path):
+    tables = {
+        nsys_export.RUNTIME: [nsys_export.call(12, 14, name=1)],
+        nsys_export.STRINGS: nsys_export.strings("cudaMalloc"),
+    }
+    job = open_trace(nsys_export.write_sqlite(tmp_path / "a.sqlite", tables), progress=False)
+    assert C.ONE_STREAM not in known_of(job)
+
+
 def known_of(job):
     """What is known of the only rank of a job."""
     rank = job.rank(0)

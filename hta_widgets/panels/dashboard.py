@@ -421,7 +421,6 @@ class Dashboard(DrawnWidget):
         self.compute_all()
         if self.panel:
             self.panels[self.panel].compute_all()
-        return_freed_memory()  # 50 MB for 1.5 M events, which would add to the timeline's
         data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
         html = self._summary()
         return_freed_memory()  # 70 MB for 1.5 M events

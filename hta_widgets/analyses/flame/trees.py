@@ -16,6 +16,7 @@ from hta_widgets.analyses.time.calls import Calls, at_or_around, calls_of
 from hta_widgets.analyses.time.selection import TimeSelection, selected_work
 from hta_widgets.arrays import Int64Array, IntArray, narrowed
 from hta_widgets.grouping import counted_up, grouped, opens_run
+from hta_widgets.trace.model.cut_forest import depths
 from hta_widgets.trace.model.events import GPU_WORK, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT, places_of
 from hta_widgets.trace.ranks.rank import Rank
@@ -84,7 +85,7 @@ def _runs(rank: Rank, weight: Weight) -> tuple[Nodes, IntArray]:
     places = calls_with_any(rank, weight)
     position = places_of(places, calls.kind.size + 1)
     parent, name = position[calls.forest.parent[places]], calls.name[places]
-    depth = calls.forest.depth[places]
+    depth = depths(calls.forest.ends)[places]
     node = np.full(places.size + 1, NO_PARENT, dtype=np.int32)
     first, count = [places[:0]], 0
     for level in grouped(depth).parts:

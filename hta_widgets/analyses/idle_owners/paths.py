@@ -18,6 +18,7 @@ from hta_widgets.analyses.time.rows import largest_first, texts_at
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, narrowed
 from hta_widgets.grouping import grouped
 from hta_widgets.trace.cache.derived_columns import Columns
+from hta_widgets.trace.model.cut_forest import depths
 from hta_widgets.trace.model.events import Kind
 from hta_widgets.trace.model.nesting import places_of
 from hta_widgets.trace.model.questions import asked_once
@@ -89,10 +90,10 @@ def paths_of(calls: Calls, owners: Int64Array) -> tuple[Paths, Int32Array]:
     forest = calls.forest
     chosen = at_or_around(forest.parent, owners)
     places = np.flatnonzero(chosen)
-    depth = forest.depth[places]
+    before = np.cumsum(np.append(False, chosen), dtype=np.int32)  # how many are before each place
+    depth = depths(before[forest.ends[places]])
     around = forest.parent[places]
-    numbers = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
-    parent = np.where(around >= 0, numbers[around], np.int32(NO_PATH))
+    parent = np.where(around >= 0, before[around], np.int32(NO_PATH))
     node, of_node = merged(parent, calls.name[places], depth)
     of_parent = np.append(node, np.int32(NO_PATH))[parent[of_node]].astype(np.int64)
     first = places[of_node]

@@ -162,13 +162,13 @@ def at_or_around(parent: NDArray[np.integer[Any]], positions: Int64Array) -> Mas
     """
     chosen = np.zeros(parent.size + 1, dtype=np.bool_)
     chosen[NO_PARENT] = True
-    last_at = np.empty(parent.size + 1, dtype=np.int64)
+    last_at = np.empty(parent.size + 1, dtype=np.int32)
     positions = positions[positions != NO_PARENT]
     while positions.size:
         chosen[positions] = True
         around = parent[positions]
         around = around[~chosen[around]]
-        numbers = np.arange(around.size)
+        numbers = np.arange(around.size, dtype=np.int32)
         last_at[around] = numbers  # far faster than sorting for distinct ones
         positions = around[last_at[around] == numbers]
     return chosen[:-1]

@@ -186,8 +186,9 @@ class Tracks:
 
 def _sort_by_start(parts: Sequence[Int64Array], start_ns: Times) -> None:
     for own in parts:
-        if np.any(np.diff(start_ns[own]) < 0):  # rare: most ascend already
-            own[:] = own[np.argsort(start_ns[own], kind="stable")]
+        own_ns = start_ns[own]
+        if np.any(own_ns[1:] < own_ns[:-1]):  # rare: most ascend already
+            own[:] = own[np.argsort(own_ns, kind="stable")]
 
 
 def coverage(tracks: Sequence[Track], edges: Times) -> Int64Array:

@@ -220,6 +220,7 @@ def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
     events = rank.trace.events
     kernels = np.flatnonzero(events.kind[work.rows] == Kind.KERNEL)
     late = gaps.segments.take(np.flatnonzero(np.isin(gaps.kind, [GAP[name] for name in LATE])))
+    region = _region(rank, work, kernels, late)  # the most memory, before the times of calls
     launch = work.launch[kernels]
     calls = distinct(launch[launch >= 0])
     in_calls = Intervals.union(events.start_ns[calls], events.ends_of(calls))
@@ -228,7 +229,7 @@ def launching(rank: Rank, work: GpuWork, gaps: HostGaps) -> Launching:
         median_kernel_ns=_median(work.duration_ns[kernels]),
         median_launch_ns=_median(events.duration_ns[calls]),
         late_in_calls=time_of_both(waiting, in_calls) / max(waiting.length, 1),
-        region=_region(rank, work, kernels, late),
+        region=region,
         late=_fewest(late),
     )
 

@@ -39,7 +39,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hta_widgets.arrays import Int32Array, Int64Array, Mask
+from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.intervals import Times
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, fitting
 from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder, places_of
@@ -95,12 +95,6 @@ class CutForest:
         """Mask of the given calls and everything inside them."""
         return self.depth_within(places) > 0
 
-    @property
-    def depth(self) -> Int32Array:
-        """Number of calls around each."""
-        everything = np.ones(self.rows.size, dtype=np.bool_)
-        return self.levels_among(everything)
-
     def levels_among(self, places: Mask) -> Int32Array:
         """Number of chosen calls around each chosen call."""
         return self.depth_within(places) - np.int32(1)
@@ -110,6 +104,18 @@ class CutForest:
         changes = np.bincount(self.ends[places], minlength=places.size + 1)[:-1]  # that end
         np.subtract(places, changes, out=changes)
         return np.cumsum(changes, dtype=np.int32)
+
+
+def depths(ends: IntArray) -> Int32Array:
+    """Number of nodes around each of a forest in preorder, given where the slice of each ends.
+
+    Examples
+    --------
+    >>> depths(np.array([3, 2, 3, 4])).tolist()
+    [0, 1, 1, 0]
+    """
+    that_end = np.bincount(ends, minlength=ends.size + 1)[:-1]
+    return np.cumsum(1 - that_end, dtype=np.int32) - np.int32(1)
 
 
 def cut_forest(events: Events, parents: Int32Array) -> Mapping[str, NDArray[Any]]:

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hta_widgets.trace.loaders.kineto.load import load_kineto
-from hta_widgets.trace.model.cut_forest import CutForest, cut_forest
+from hta_widgets.trace.model.cut_forest import CutForest, cut_forest, depths
 from hta_widgets.trace.model.nesting import parent_rows
 from tests.call_stacks import Call, cut
 from tests.kineto_text import call, host, kernel, step, write
@@ -197,7 +197,7 @@ def test_steps_are_no_calls(tmp_path):
 def test_depth_and_what_is_below(tmp_path):
     events = [host(0, 9, "a"), host(1, 5, "b"), call(2, 1, 1), host(7, 1, "c"), host(7, 0, "d")]
     table, forest = forest_of(tmp_path, events)
-    depth = dict(zip(table.names_at(forest.rows), forest.depth.tolist(), strict=True))
+    depth = dict(zip(table.names_at(forest.rows), depths(forest.ends).tolist(), strict=True))
     assert depth == {"a": 0, "b": 1, "cudaLaunchKernel": 2, "c": 1, "d": 2}
     is_b = np.array([name == "b" for name in table.names_at(forest.rows)])
     below = forest.at_or_below(is_b)
@@ -213,4 +213,4 @@ def test_thousands_of_nested_calls_that_outlive_each_other(tmp_path):
     events = [host(place, 20_000, f"f{place % 7}", cat="python_function") for place in range(9000)]
     _, forest = forest_of(tmp_path, events)
     assert set(forest.cut_end_ns.tolist()) == {20_000_000}
-    assert forest.depth.tolist() == list(range(9000))
+    assert depths(forest.ends).tolist() == list(range(9000))

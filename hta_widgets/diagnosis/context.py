@@ -438,7 +438,8 @@ class Context:
             or (price.edits and not self.replay.is_explained)
         ):
             return "inconclusive"
-        is_open = price.lower_ns < price.ns and not self.is_worth_it(cause, price.lower_ns)
+        is_open = price.less_by != "link" and not self.is_worth_it(cause, price.lower_ns)
+        is_open &= price.lower_ns < price.ns
         is_open |= bool(self.replay.unexplained_slowdown_ns) and price.lower_ns < NEARLY * price.ns
         return "inconclusive" if is_open else known
 

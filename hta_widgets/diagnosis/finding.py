@@ -18,14 +18,15 @@ Bound = Literal["measured", "about", "at most", "at least"]
 """How a price relates to the true cost."""
 
 
-LessBy = Literal["", "peers", "profiler", "lead", "end", "alone", "moved"]
+LessBy = Literal["", "peers", "profiler", "lead", "end", "alone", "moved", "link"]
 """Why a cause may cost less than its price, which holds for the recording.
 
 ``peers``: the job communicates with ranks that are not recorded, and these may be as slow as
 before. ``profiler``: steps took less time before it ran, for unknown reasons. ``lead``: the CPU is
 ahead of the GPU, and is the bottleneck once that lead is used up. ``end``: the CPU is further ahead
 than this at the end of a recording of one iteration. ``alone``: on its own, without the other
-findings, it gains less. ``moved``: other ranks take over part of the work.
+findings, it gains less. ``moved``: other ranks take over part of the work. ``link``: copies from
+pinned memory take time, too.
 """
 
 

@@ -19,6 +19,10 @@ and workstations."""
 _FIRST_WITH_TENSOR_CORES: Final = 7
 _FIRST_WITH_TF32: Final = 8
 
+_LINKS: Final = ((9, "PCIe 5", 50.0), (8, "PCIe 4", 24.0), (6, "PCIe 3", 12.0))
+"""The first compute capability with a link to the host, and the GB/s that copies from pinned memory
+reach on 16 lanes of it."""
+
 _GRAPHICS: Final = frozenset({(8, 6), (8, 7), (8, 9), (12, 0), (12, 1)})
 """Compute capabilities of GPUs with many float32 units."""
 
@@ -43,6 +47,15 @@ class Gpu(Device):
     def has_bf16(self) -> bool:
         """Whether its tensor cores multiply bfloat16."""
         return self.major >= _FIRST_WITH_TF32
+
+    @property
+    def link(self) -> tuple[str, float]:
+        """Its link to the host, and the GB/s (bytes/ns) of copies from pinned memory; 0 if unknown.
+
+        A host or a notebook may have less: nothing is recorded of that.
+        """
+        known = ((name, rate) for major, name, rate in _LINKS if self.major >= major)
+        return next(known, ("", 0.0))
 
     @property
     def is_for_graphics(self) -> bool:

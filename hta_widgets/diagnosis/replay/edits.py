@@ -148,9 +148,14 @@ class WithoutCopies:
 
     ranks: tuple[int, ...] = ()
     """Ranks whose copies change; empty for all."""
+    left: float = 0.0
+    """Part of their time that they still take; if any, what waits for them still waits."""
 
     def apply(self, job: RecordedJob, weights: Weights) -> Weights:
         gone = job.is_host_copy & _of_ranks(job, self.ranks)[job.operation_rank]
+        if self.left:
+            factor = np.where(gone, self.left, 1.0)
+            return weights.changed(duration=weights.duration * factor)
         waits = gone[job.awaited] & np.isin(job.wait_kind, (Wait.COPY, Wait.COPY_TO_DEVICE))
         waits &= ~job.is_needed  # a host that samples from the logits of a step waits for them
         return weights.changed(

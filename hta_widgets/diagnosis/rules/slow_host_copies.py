@@ -12,8 +12,9 @@ from hta_widgets.analyses.time import patterns
 from hta_widgets.diagnosis.cause import cause
 from hta_widgets.diagnosis.context import Context
 from hta_widgets.diagnosis.facts.conditions import Condition
+from hta_widgets.diagnosis.facts.gap_owners import COPY_PATTERNS
 from hta_widgets.diagnosis.facts.host_facts import CopiesOfName
-from hta_widgets.diagnosis.finding import Advice, Finding, Link
+from hta_widgets.diagnosis.finding import NEARLY, Advice, Finding, Link
 from hta_widgets.diagnosis.proof.what import ExposedCopies
 from hta_widgets.diagnosis.replay.edits import WithoutCopies
 from hta_widgets.diagnosis.rules.host_evidence import innermost_within
@@ -32,6 +33,9 @@ TOLD: Final = 0.9
 FEWEST_PARAMETERS: Final = 4
 """Copies before the first kernel that may be those of a model: a single one of 77 MB was the first
 batch of a DataLoader, and the advice was to start the recording after it."""
+
+_NEED_NO_COPY: Final = {Condition.BEFORE_KERNELS, Condition.THERE_AND_BACK}
+"""What is copied once, or comes back, need not be copied at all, from whatever memory."""
 
 
 @cause(
@@ -118,7 +122,14 @@ def slow_host_copies(context: Context) -> Finding | None:
     within = innermost_within(context, [part for part in asked_for if part.whole_ns])
     copied, before = _before_kernels(context, ranks)
     is_before = before >= context.limits.owner_percent
-    is_of_model = is_before and copied >= FEWEST_PARAMETERS
+    conditions = _conditions(context, ranks)
+    if is_before and copied >= FEWEST_PARAMETERS:
+        conditions.append(Condition.BEFORE_KERNELS)
+    left, link = _pinned(context, whose)
+    if left and context.replay.is_sound and not {*conditions} & _NEED_NO_COPY:
+        pinned_ns = context.replay.gain_ns([WithoutCopies(whose, left)], context.steps.numbers)
+        if pinned_ns < price.lower_ns:
+            price = price._replace(lower_ns=pinned_ns, less_by="link")
     return context.finding(
         slow_host_copies,
         words=_words(context, ranks, steps)
@@ -127,15 +138,37 @@ def slow_host_copies(context: Context) -> Finding | None:
         price=price,
         ranks=ranks,
         steps=steps,
-        conditions=(*_conditions(context, ranks), *((Condition.BEFORE_KERNELS,) * is_of_model)),
+        conditions=conditions,
         evidence={
             **(within.evidence if within else {}),
+            **({"link": link} if price.less_by == "link" else {}),
             "copies": _copies(context, ranks),
             "steps": context.by_rank_and_step(exposed_ms=exposed),
         },
         links=(Link(panel="memory_bandwidth", ranks=ranks, steps=steps),),
         seen_in=ExposedCopies(),
     )
+
+
+def _pinned(context: Context, ranks: tuple[int, ...]) -> tuple[float, str]:
+    """Part of their time that the copies would take from pinned memory, and by which link.
+
+    0 if that is not known, or nothing to gain: none is pageable. A program that copies in, computes
+    and copies out cannot hide its copies: 361 ms of them became 67, not nothing.
+    """
+    links = {context.facts[rank].compute.gpu.link for rank in ranks}
+    name, bytes_per_ns = min(links, key=lambda link: link[1])
+    if not bytes_per_ns:
+        return 0.0, ""
+    now_ns, pinned_ns = 0, 0.0
+    for host in context.hosts(ranks).values():
+        for each in host.copies.by_name:
+            is_pageable = each.size_bytes and COPY_PATTERNS[Condition.PAGEABLE].search(each.name)
+            part = each.size_bytes / bytes_per_ns / max(each.duration_ns, 1) if is_pageable else 1.0
+            now_ns += each.exposed_ns
+            pinned_ns += each.exposed_ns * min(part, 1.0)
+    left = pinned_ns / now_ns
+    return (left, f"{name}, {number(bytes_per_ns)} GB/s") if left < NEARLY else (0.0, "")
 
 
 def _before_kernels(context: Context, ranks: tuple[int, ...]) -> tuple[int, float]:

@@ -26,6 +26,8 @@ _WHY_LESS: Final[Mapping[LessBy, str]] = {
     "profiler": ", as the rest may be profiler overhead",
     "end": ", as a loop that does not wait for the GPU would lose none of it",
     "moved": ", as other ranks would have to take over some of the work",
+    "link": ", as copies from pinned memory still take some time, hidden only if the GPU computes "
+    "meanwhile",
 }
 _UNITS: Final = {
     "ns": "ns",

@@ -36,7 +36,47 @@ def test_a_batch_that_is_copied_first(tmp_path):
     assert finding.evidence["copies"]["exposed_ms"].tolist() == [4]
 
 
-def copied_first(folder, copies, *, first_us=700, later_us=300):
+@pytest.mark.parametrize(
+    ("major", "link", "left_ms"),
+    [
+        (None, None, None),
+        (6, "PCIe 3, 12 GB/s", 8 / 12),
+        (7, "PCIe 3, 12 GB/s", 8 / 12),
+        (8, "PCIe 4, 24 GB/s", 8 / 24),
+        (9, "PCIe 5, 50 GB/s", 8 / 50),
+        (12, "PCIe 5, 50 GB/s", 8 / 50),
+    ],
+)
+def test_copies_from_pinned_memory_take_time_too(tmp_path, major, link, left_ms):
+    """Of 361 ms in a program that copies in, computes and copies out, 83 are left."""
+    gpu = major and {"name": "some GPU", "computeMajor": major}
+    finding = found(diagnosed(tmp_path, job(TO_DEVICE, 2000), gpu=gpu), "slow_host_copies")
+    assert finding.evidence.get("link") == link
+    assert finding.less_by == ("link" if link else "")
+    assert finding.recoverable_ms == pytest.approx(2, rel=0.05)
+    assert finding.lower_ms == pytest.approx(2 - (left_ms or 0), rel=0.05)
+    assert (" ms to 1.99 ms of each " in finding.sentence) is bool(link)
+    assert finding.confidence == "measured"
+
+
+@pytest.mark.parametrize(
+    ("size", "name"), [(8_000_000, TO_HOST), (0, TO_DEVICE), (46_000_000, TO_DEVICE)]
+)
+def test_no_range_where_the_link_is_no_limit_or_is_reached(tmp_path, size, name):
+    """Copies of pinned memory are as fast as they get, as pageable ones at 23 of 24 GB/s."""
+    made = diagnosed(tmp_path, job(name, 2000, size=size), gpu={"computeMajor": 8})
+    finding = found(made, "slow_host_copies")
+    assert finding.less_by == ""
+    assert "up to 1.99 ms of each" in finding.sentence
+
+
+def test_copies_that_need_not_be_have_no_link(tmp_path):
+    finding = copied_first(tmp_path, 10, gpu={"computeMajor": 8})
+    assert advises_to_record_later(finding)
+    assert finding.less_by == ""
+
+
+def copied_first(folder, copies, *, first_us=700, later_us=300, gpu=None):
     """A finding on so many copies before the first kernel, and one after it."""
     one = Host()
     for _ in range(copies):
@@ -45,7 +85,7 @@ def copied_first(folder, copies, *, first_us=700, later_us=300):
     one.launch(5_000, operator="aten::mm")
     one.launch(10 * later_us, name=TO_DEVICE, cat="gpu_memcpy", bytes=80_000_000)
     one.launch(5_000, operator="aten::mm")
-    return found(diagnosed(folder, one), "slow_host_copies")
+    return found(diagnosed(folder, one, gpu=gpu), "slow_host_copies")
 
 
 def advises_to_record_later(finding):

@@ -153,6 +153,22 @@ def largest(found: Finding, whole: Diagnosis) -> Texts:
     }
 
 
+def around_lambdas(_: Finding, whole: Diagnosis) -> Texts:
+    times = _times(whole).xs("COMPUTATION", level="kernel_type")
+    before = [name.partition("(")[0].rpartition("<")[2] for name in times.index]
+    sums = times.groupby(before).sum()
+    own = times[[each == sums["sum_ns"].idxmax() for each in before]]
+    assert all("::[lambda(" in name or "::{lambda(" in name for name in own.index)
+    return {
+        "kernels": f"{len(own)}",
+        "_function": sums["sum_ns"].idxmax(),
+        "part": share(own["sum_ns"].sum(), times["sum_ns"].sum()),
+        "launches": many(
+            own["count"].sum(), pd.concat([lengths_of(whole, name) for name in own.index])
+        ),
+    }
+
+
 FORMS_TO_TRY: Final = {
     "large_products": [
         Form(
@@ -223,6 +239,11 @@ FORMS_TO_TRY: Final = {
             "[[, all of it in <_operator>]][[, <_part> of it in <_operator>]]"
             "[[; <in_graphs> of the kernel time is in CUDA graphs, without shapes]].",
             largest,
+        ),
+        Form(
+            "<kernels> kernels around lambdas of <_function> take <part> of the compute time "
+            "(<launches>).",
+            around_lambdas,
         ),
     ],
 }

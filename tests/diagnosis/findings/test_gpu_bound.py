@@ -548,13 +548,13 @@ def test_a_lambda_is_profiled_with_those_of_its_function_only(tmp_path):
 
 
 def test_kernels_around_lambdas_of_one_function_count_together(tmp_path):
-    """In CloverLeaf, twelve of advec_mom_kernel have 33.9 % of the time; PdV was named, with 6.6."""
+    """In CloverLeaf, twelve of advec_mom_kernel take 33.9 %; one of PdV_kernel was named, 6.6 %."""
     name = "void par_ranged<{}(Buffer<int> &)::[lambda(int) (instance {})]>(Range)"
     lengths = {name.format("advect", place): 400 for place in range(3)}
     lengths |= {name.format("PdV", 1): 900, name.format("PdV", 2): 100}
     one = Host()
-    for kernel, length in lengths.items():
-        one.launch(length, name=kernel, operator="")
+    for each, length in lengths.items():
+        one.launch(length, name=each, operator="")
     found = line(diagnosed(tmp_path, one), "largest_kernel")
     assert found.sentence.startswith(
         "3 kernels around lambdas of advect take 54.5 % of the compute time (3 launches, median "

@@ -484,8 +484,15 @@ def _findings(context: Context) -> tuple[tuple[Finding, ...], Steps]:
         found = rule(context)
         if found is not None:
             context.found[_CAUSE[found.cause]] = found
-    every = sorted(context.found.values(), key=lambda found: -found.recoverable_ms)
-    return tuple(every), context.steps
+    return tuple(sorted(context.found.values(), key=_place)), context.steps
+
+
+def _place(found: Finding) -> tuple[bool, float]:
+    """Order of a finding: by price, but last if a loop would lose none of it.
+
+    Of the recording of one iteration, "0 ns to 625 µs" stood above "at least 494 µs".
+    """
+    return found.less_by == "end", -found.recoverable_ms
 
 
 def _replayed(context: Context, findings: Iterable[Finding]) -> Replayed | None:

@@ -2,6 +2,8 @@
 
 By hand, on Linux: ``python -m benchmarks.first_screen FILE``. It opens the trace, or the folder of
 traces, twice, each time in a process of its own: without a cache, and from the one that was made.
+Machines differ by a factor of two, and one of them from day to day. So a script that only puts the
+events of a file into a table with msgspec (see `peers`) is timed before and after.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.children import NO_BYTE_CODE
+from benchmarks.children import NO_BYTE_CODE, Child
 
 MB = 1024
 """kB, in which the kernel counts."""
@@ -82,15 +84,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "HTA_WIDGETS_CACHE": cache}
         environment.pop(NO_BYTE_CODE, None)  # what pip installed, as users have it, has byte code
+        is_file = Path(source).is_file()
+        script = Child(Path(sys.executable), "peers")
+        peers = [script.run("msgspec", path=source)] if is_file else []
         importing = [sys.executable, "-c", "from hta_widgets import Dashboard"]
         subprocess.run(importing, env=environment, check=True)
         command = [sys.executable, "-m", "benchmarks.first_screen", source, "child"]
         for how in ("without a cache", "from the cache"):
             print(f"\n| {how} | CPU | peak MB | held MB |\n|---|---:|---:|---:|", flush=True)
             subprocess.run(command, env=environment, check=True)
+        peers += [script.run("msgspec", path=source)] if is_file else []
         size = sum(each.stat().st_size for each in Path(cache).rglob("*") if each.is_file())
-    files = [Path(source)] if Path(source).is_file() else Path(source).rglob("*")
+    files = [Path(source)] if is_file else Path(source).rglob("*")
     given = sum(each.stat().st_size for each in files)
+    if taken := [each.cpu_s for each in peers if each]:
+        print(f"\nThe script with msgspec takes {' and '.join(f'{s:.2f}' for s in taken)} s.")
     print(f"\nThe cache has {size / 1e6:.0f} MB, {size / given:.1f} times the traces.")
 
 

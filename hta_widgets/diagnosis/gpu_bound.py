@@ -20,6 +20,7 @@ import pandas as pd
 
 from hta_widgets.analyses.budget.device_steps import calls_around
 from hta_widgets.analyses.launch_facts import launch_facts
+from hta_widgets.analyses.launch_facts.alike import multiprocessors
 from hta_widgets.analyses.roofline import operator_label, over_ranks, roofline
 from hta_widgets.analyses.roofline.counted import IN_GRAPHS, REASONS
 from hta_widgets.analyses.roofline.formulas import ATTENTION, MOVING, PRODUCTS, inputs_of
@@ -62,7 +63,7 @@ from hta_widgets.diagnosis.rules.slow_shape import slow_shape
 from hta_widgets.diagnosis.rules.unfused_elementwise import is_left_by_compiler, unfused_elementwise
 from hta_widgets.diagnosis.rules.wording import link_of_kernels, named
 from hta_widgets.grouping import grouped
-from hta_widgets.names.readable import distinct_labels
+from hta_widgets.names.readable import distinct_labels, readable_name
 from hta_widgets.quantities import NS_PER_MS, counted, data_size, duration, percent
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.model.events import Fits
@@ -90,6 +91,11 @@ have no work: in a job with a kernel of 10 blocks on a GPU with 28, nothing stoo
 WARP: Final = 32
 """Threads that run in lockstep, or half of them on AMD's larger GPUs: in a smaller block, lanes
 stay empty. A vector addition by 1 block of 1 thread took 51 s on an A100."""
+
+LOW_OCCUPANCY: Final = 25.0
+"""If a kernel of the program's own keeps a smaller percentage of the threads of a multiprocessor
+busy, it is said what keeps more of its blocks out. Its name is in no library: their products are
+written for few threads. A kernel with 188 registers/thread, 12.5 %, took 86 % of the time."""
 
 LONG_NS: Final = 1_000_000_000
 """From this mean length of a launch, its profile takes minutes: Nsight Compute repeats each launch
@@ -293,7 +299,10 @@ def kernels_by_name(job: Job, ranks: tuple[int, ...], steps: tuple[int, ...]) ->
     return table.sort_values("gpu_ns", ascending=False, kind="stable").reset_index()
 
 
-_LAUNCHED: Final = ("occupancy_percent", "tensor_core", "blocks", "threads", "sms")
+_LAUNCHED: Final = (
+    *("occupancy_percent", "tensor_core", "blocks", "threads", "sms"),
+    *("registers", "shared_bytes"),
+)
 
 
 def kernels_in(rank: Rank, selection: TimeSelection | None, fits: Fits) -> GpuWork:
@@ -841,6 +850,16 @@ def _rows_in(rank: Rank, selection: TimeSelection | None, fits: re.Pattern[str])
             unless=(Condition.FEW_BLOCKS,),
         ),
         Advice(
+            "Let more blocks run at a time: limit the registers of a thread, or split the kernel. "
+            "Time both: what no register holds goes through memory.",
+            "__global__ void __launch_bounds__(256, 2) kernel(...)  // threads, blocks",
+            needs=(Condition.BY_REGISTERS,),
+        ),
+        Advice(
+            "Let more blocks run at a time: use less shared memory in each.",
+            needs=(Condition.BY_SHARED_MEMORY,),
+        ),
+        Advice(
             "Record the graph capture as well and open both: its operators carry the shapes.",
             "hta-widgets open REPLAY --captures CAPTURE",
             needs=(Condition.NO_SHAPES, Condition.GRAPHS),
@@ -868,6 +887,7 @@ def largest_kernel(context: Context) -> Finding | None:
     share = 100 * gpu_ns / max(int(computing["gpu_ns"].sum()), 1)
     lengths_ns = _lengths_ns(context, names)
     said, few, has_few_threads = [_many(count, lengths_ns), *_longest(lengths_ns)], {}, False
+    keeps_out: Condition | None = None
     if function:
         words = f"{len(names)} kernels around lambdas of {named(function)} take {percent(share)}"
     else:
@@ -877,7 +897,8 @@ def largest_kernel(context: Context) -> Finding | None:
             on = {"yes": "on tensor cores"}
             said.append(on.get(most["tensor_core"], "without tensor cores"))
         if most["occupancy_percent"] >= 0:
-            said.append(f"{percent(most['occupancy_percent'])} occupancy")
+            keeps_out, by = _keeps_out(context, most)
+            said.append(f"{percent(most['occupancy_percent'])} occupancy{by}")
         if has_few_blocks(most):
             few = {"blocks": most["blocks"], "multiprocessors": most["sms"]}
             said.append(f"{most['blocks']:,} of {most['sms']:,} multiprocessors")
@@ -896,6 +917,7 @@ def largest_kernel(context: Context) -> Finding | None:
                 Condition.CAPTURES: _has_other_captures(context),
                 Condition.FEW_BLOCKS: bool(few),
                 Condition.FEW_THREADS: has_few_threads,
+                **({keeps_out: True} if keeps_out else {}),
             }
         ),
         detail=_owner_of(launched, context.limits.owner_percent),
@@ -906,6 +928,34 @@ def largest_kernel(context: Context) -> Finding | None:
         context, most["name"], computing["name"], is_long=gpu_ns >= LONG_NS * count
     )
     return replace(made, advice=(*made.advice, measured))
+
+
+def _keeps_out(context: Context, kernel: Row) -> tuple[Condition | None, str]:
+    """What lets few blocks of a kernel of one's own run on a multiprocessor at a time."""
+    if (
+        kernel["occupancy_percent"] >= LOW_OCCUPANCY
+        or min(kernel["registers"], kernel["threads"]) <= 0
+        or readable_name(kernel["name"])
+    ):
+        return None, ""
+    rank = context.job.rank(context.ranks[0])
+    gpu = multiprocessors(rank.trace.metadata)[rank.gpu_work.main_device]
+    names = ("threads", "registers", "shared_bytes")
+    fitting = gpu.fitting(*(np.array([kernel[name]]) for name in names))
+    what = min(fitting, key=lambda name: int(fitting[name][0]))
+    many = int(fitting[what][0])
+    limits = {
+        "registers": (Condition.BY_REGISTERS, f"{kernel['registers']} registers/thread"),
+        "shared_bytes": (
+            Condition.BY_SHARED_MEMORY,
+            f"{data_size(kernel['shared_bytes'])} shared memory/block",
+        ),
+    }
+    if what not in limits or kernel["blocks"] < many * kernel["sms"]:
+        return None, ""
+    condition, size = limits[what]
+    fit = f"{counted(many, 'block')} {'fits' if many == 1 else 'fit'}"
+    return condition, f", as {fit} on a multiprocessor with {size}"
 
 
 _OF_FUNCTION: Final = re.compile(r"^(?!.*at::native).*?(\w+)\([^()]*\)(?: const)?::[\[{]lambda")

@@ -235,6 +235,7 @@ FORMS_TO_TRY: Final = {
             "[[, one of <longest>]][[, <of_it> of it in <_few> of <longest> or more]]"
             "[[, on tensor cores]][[, without tensor cores]]"
             "[[, <_occupancy> occupancy]]"
+            "[[, <_occupancy> occupancy, as <_fit> on a multiprocessor with <_size>]]"
             "[[, <_blocks> of <_sms> multiprocessors]][[, <_threads> in each block]])"
             "[[, all of it in <_operator>]][[, <_part> of it in <_operator>]]"
             "[[; <in_graphs> of the kernel time is in CUDA graphs, without shapes]].",

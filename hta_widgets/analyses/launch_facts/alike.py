@@ -285,17 +285,23 @@ class Multiprocessors(NamedTuple):
         ROCm records neither registers nor shared memory: "100 % occupancy" was reported for
         products of which one block, with 57 kB, fills the 64 kB of a compute unit.
         """
+        fitting = [*self.fitting(threads, registers, shared_bytes).values()]
+        known = (threads > 0) & (registers > 0) & (shared_bytes >= 0) & self.are_known
+        return np.where(known, np.min(fitting, axis=0), 0)
+
+    def fitting(
+        self, threads: Int64Array, registers: Int64Array, shared_bytes: Int64Array
+    ) -> dict[str, Int64Array]:
+        """Number of blocks that each resource of a multiprocessor lets run."""
         warps = self.warps(np.maximum(threads, 1))
         of_warp = -(-registers * self.warp_threads // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
         in_registers = _quotient(self.registers // _PARTITIONS, of_warp) * _PARTITIONS
-        fitting = [
-            np.full(threads.size, self.blocks),
-            self.threads // (warps * max(self.warp_threads, 1)),
-            in_registers // warps,
-            _quotient(self.shared_bytes, shared_bytes + self.reserved_bytes),
-        ]
-        known = (threads > 0) & (registers > 0) & (shared_bytes >= 0) & self.are_known
-        return np.where(known, np.min(fitting, axis=0), 0)
+        return {
+            "blocks": np.full(threads.size, self.blocks),
+            "threads": self.threads // (warps * max(self.warp_threads, 1)),
+            "registers": in_registers // warps,
+            "shared_bytes": _quotient(self.shared_bytes, shared_bytes + self.reserved_bytes),
+        }
 
 
 def _quotient(whole: int, part: Int64Array) -> Int64Array:

@@ -154,6 +154,8 @@ class Condition(Enum):
     ONE_ROW = "products of a matrix and a vector"
     FEW_BLOCKS = "fewer blocks than multiprocessors"
     FEW_THREADS = "blocks of fewer threads than run together"
+    BY_REGISTERS = "few blocks at a time, by their registers"
+    BY_SHARED_MEMORY = "few blocks at a time, by their shared memory"
 
 
 FREES_A_LAUNCH: Final = 0.2

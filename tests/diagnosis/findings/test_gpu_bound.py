@@ -679,6 +679,69 @@ def has_few_threads(folder, threads, blocks=132):
     return said
 
 
+SM = {
+    "numSms": 132,
+    "warpSize": 32,
+    "maxThreadsPerMultiprocessor": 2048,
+    "regsPerMultiprocessor": 65_536,
+    "sharedMemPerMultiprocessor": 233_472,
+}
+
+
+def filling(folder, threads, registers=128, shared=0, *, blocks=1_320, name="fit_lines"):
+    """What is told of a kernel whose block needs so much of a multiprocessor."""
+    one = Host()
+    needs = {"registers per thread": registers, "shared memory": shared}
+    for _ in range(10):
+        one.launch(1000, name=name, grid=[blocks, 1, 1], block=[threads, 1, 1], **needs)
+    return line(diagnosed(folder, one, gpu={**H100, **SM}), "largest_kernel")
+
+
+def is_kept_out(folder, occupancy):
+    found = filling(folder, round(20.48 * occupancy))
+    said = "occupancy, as 1 block fits on a multiprocessor with 128 registers/thread"
+    is_said = said in found.sentence
+    assert found.advice[0].do.startswith("Let more blocks run at a time") == is_said
+    return is_said
+
+
+@pytest.mark.parametrize(
+    ("needs", "said", "do"),
+    [
+        (
+            {"threads": 192, "registers": 188},
+            "as 1 block fits on a multiprocessor with 188 registers/thread",
+            "limit the registers of a thread",
+        ),
+        (
+            {"threads": 64, "registers": 32, "shared": 100_000},
+            "as 2 blocks fit on a multiprocessor with 100 kB shared memory/block",
+            "use less shared memory in each",
+        ),
+    ],
+)
+def test_what_keeps_more_blocks_out_is_said(tmp_path, needs, said, do):
+    """188 registers/thread were recorded: “the trace cannot tell how to speed it up”."""
+    found = filling(tmp_path, **needs)
+    assert f" occupancy, {said})" in found.sentence
+    assert do in found.advice[0].do
+    assert found.advice[-1].code.startswith("ncu ")
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [
+        {"threads": 32, "registers": 32},  # 32 blocks at a time, whatever they need
+        {"threads": 192, "registers": 188, "blocks": 100},  # a small grid
+        {"threads": 192, "registers": 188, "name": TENSOR},  # written for few threads
+    ],
+)
+def test_nothing_is_kept_out_of_a_multiprocessor(tmp_path, needs):
+    found = filling(tmp_path, **needs)
+    assert " fit" not in found.sentence.replace("fit_lines", "")
+    assert not any(each.do.startswith("Let more blocks run") for each in found.advice)
+
+
 def is_long(folder, ns):
     """Three launches of 50 s were to be repeated about 40 times each."""
     one = Host()
@@ -869,6 +932,7 @@ test_thresholds = cases(
     Case("profile_command.MOST_CHARACTERS", has_whole_name, {200: True, 201: False}),
     Case("gpu_bound.LONG_NS", is_long, {10**9 - 1: False, 10**9: True}),
     Case("gpu_bound.WARP", has_few_threads, {31: True, 32: False}),
+    Case("gpu_bound.LOW_OCCUPANCY", is_kept_out, {23.4375: True, 25: False}),
     Case("gpu_bound.FEW_BLOCKS", has_few_blocks, {0.49: True, 0.51: False}),
     Case("gpu_bound.LEAST_SHARE", products_taking, {4.9: True, 5.1: False}),
     Case(

@@ -344,7 +344,8 @@ def _are_same(ascending: Sequence[int]) -> bool:
 def step_source(job: Job) -> str:
     """What marks the steps of a job: one of `StepSource`, or ``none``."""
     found = job.reduce(step_source_of, job.ranks).values()
-    return next((each for each in ("server", "ProfilerStep", "request") if each in found), "none")
+    order = ("server", "ProfilerStep", "request", "optimizer")
+    return next((each for each in order if each in found), "none")
 
 
 @asked_once

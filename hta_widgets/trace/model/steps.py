@@ -1,4 +1,4 @@
-"""Step marks (from a profiler, a server or requests), and which steps are analysed."""
+"""Step marks (from a profiler, a server, requests or an optimizer), and which are analysed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})(?!\d)")
 REQUEST_SPAN = re.compile(r"execute_diffusion_\d{1,9}_\d{1,9}x\d{1,9}|model_inference", re.ASCII)
 """Spans of whole requests, from xDiT and from scripts that record one."""
 
-StepSource = Literal["ProfilerStep", "server", "request"]
+OPTIMIZER_STEP = re.compile(r"Optimizer\.step#\w+\.step", re.ASCII)
+
+FEWEST_UPDATES = 4
+"""Fewest steps of an optimizer that mark those of the training: three from end to end."""
+
+StepSource = Literal["ProfilerStep", "server", "request", "optimizer"]
 """What wrote the step marks."""
 
 
@@ -90,6 +95,25 @@ def request_steps(events: Events) -> StepMarks:
     return StepMarks(
         np.arange(rows.size), events.start_ns[rows], events.ends_of(rows), rows, "request"
     )
+
+
+def optimizer_steps(events: Events) -> StepMarks:
+    """List the training steps between the ends of an optimizer's, from 1: the first has no start.
+
+    Of several optimizers, the one that is called most often; a call inside another, as Accelerate's
+    has, is part of it. Of 40 recordings of training, three had no other marks, and their verdicts
+    were on a span with the start of the loader's workers.
+    """
+    names = enumerate(events.name.values)
+    rows = _annotations(events, [code for code, name in names if OPTIMIZER_STEP.fullmatch(name)])
+    until_ns = np.maximum.accumulate(np.append(-1, events.ends_of(rows)))[:-1]
+    rows = rows[events.start_ns[rows] >= until_ns]
+    codes = events.name.codes[rows]
+    rows = rows[codes == np.bincount(codes).argmax()] if rows.size else rows
+    if rows.size < FEWEST_UPDATES or np.unique(events.tid[rows]).size > 1:
+        rows = rows[:0]
+    ends_ns, numbers = events.ends_of(rows), np.arange(1, max(rows.size, 1))
+    return StepMarks(numbers, ends_ns[:-1], ends_ns[1:], rows[1:], "optimizer")
 
 
 def _annotations(events: Events, codes: Collection[int]) -> Int64Array:

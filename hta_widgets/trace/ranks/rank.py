@@ -34,6 +34,7 @@ from hta_widgets.trace.model.steps import (
     StepMarks,
     StepSource,
     marks_of_steps,
+    optimizer_steps,
     profiler_steps,
     request_steps,
     rows_to_analyse,
@@ -72,7 +73,12 @@ _MARKS: Final[Mapping[StepSource, str]] = {
     "ProfilerStep": "ProfilerStep",
     "server": "server step",
     "request": "request",
+    "optimizer": "training step",
 }
+_BY_OPTIMIZER: Final = (
+    "no ProfilerSteps are recorded: steps last from the end of one Optimizer.step to the end of "
+    "the next"
+)
 _REUSED: Final = (
     "{} of {} GPU operations share their correlation id with several launches, so it is not known "
     "which one launched them"
@@ -269,12 +275,13 @@ class Rank:
 
     @cached_property
     def steps(self) -> StepMarks:
-        """Step marks that the CPU recorded: ProfilerSteps, or spans of a server or of requests."""
+        """Marks of steps: ProfilerSteps, or spans of a server or of requests, or an optimizer's."""
         events, server, profiler = self.trace.events, self.server_steps, self.profiler_steps
         if len(server):
             return read_only(marks_of_steps(profiler, server, is_training=trains(events)))
-        requests = profiler if len(profiler) else request_steps(events)
-        return read_only(requests) if len(requests) and not trains(events) else profiler
+        if len(profiler):
+            return profiler
+        return read_only(optimizer_steps(events) if trains(events) else request_steps(events))
 
     @cached_property
     def analysed(self) -> Mask:
@@ -437,8 +444,10 @@ class Rank:
 
     def _step_notices(self) -> list[Notice]:
         distinct = self.steps.distinct
+        by_optimizer = self.steps.source == "optimizer" and len(distinct) > 0
+        found = [Notice(_BY_OPTIMIZER)] if by_optimizer else []
         if len(distinct) < 2 or self.settings.include_last_profiler_step:  # noqa: PLR2004
-            return []
+            return found
         kept = f"steps {number_ranges(distinct[:-1])} are"
         if len(distinct) == 2:  # noqa: PLR2004
             kept = f"step {distinct[0]} is"
@@ -447,4 +456,4 @@ class Rank:
             f"the last {mark}, {distinct[-1]}, is left out ({{}} events); {kept} analysed "
             f"({KEEPS_LAST_STEP} keeps all)"
         )
-        return [Notice(words, (int((~self.analysed).sum()),))]
+        return [*found, Notice(words, (int((~self.analysed).sum()),))]

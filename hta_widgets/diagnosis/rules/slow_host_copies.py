@@ -167,7 +167,7 @@ def _pinned(context: Context, ranks: tuple[int, ...]) -> tuple[float, str]:
             part = each.size_bytes / bytes_per_ns / max(each.duration_ns, 1) if is_pageable else 1.0
             now_ns += each.exposed_ns
             pinned_ns += each.exposed_ns * min(part, 1.0)
-    left = pinned_ns / now_ns
+    left = pinned_ns / max(now_ns, 1)  # a copy may begin before a step and end after it
     return (left, f"{name}, {number(bytes_per_ns)} GB/s") if left < NEARLY else (0.0, "")
 
 

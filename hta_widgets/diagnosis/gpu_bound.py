@@ -886,24 +886,14 @@ def largest_kernel(context: Context) -> Finding | None:
     in_graphs = rates.share(rates.in_graphs_ns)
     share = 100 * gpu_ns / max(int(computing["gpu_ns"].sum()), 1)
     lengths_ns = _lengths_ns(context, names)
-    said, few, has_few_threads = [_many(count, lengths_ns), *_longest(lengths_ns)], {}, False
-    keeps_out: Condition | None = None
+    said, configuration = [_many(count, lengths_ns), *_longest(lengths_ns)], _Configuration()
     if function:
         words = f"{len(names)} kernels around lambdas of {named(function)} take {percent(share)}"
     else:
         (label,) = labels_in_job(context.job, context.ranks, [most["name"]])
         words = f"{label} is the largest kernel, with {percent(share)}"
-        if most["tensor_core"]:
-            on = {"yes": "on tensor cores"}
-            said.append(on.get(most["tensor_core"], "without tensor cores"))
-        if most["occupancy_percent"] >= 0:
-            keeps_out, by = _keeps_out(context, most)
-            said.append(f"{percent(most['occupancy_percent'])} occupancy{by}")
-        if has_few_blocks(most):
-            few = {"blocks": most["blocks"], "multiprocessors": most["sms"]}
-            said.append(f"{most['blocks']:,} of {most['sms']:,} multiprocessors")
-        if has_few_threads := 0 < most["threads"] < WARP:
-            said.append(f"{counted(most['threads'], 'thread')} in each block")
+        configuration = _configuration(context, most)
+    said += configuration.said
     hidden = rates.in_graphs_ns > rates.kernel_ns / 2
     unseen = f"; {percent(in_graphs)} of the kernel time is in CUDA graphs, without shapes"
     launched = _launched(context, re.escape(most["name"]), "")
@@ -915,13 +905,11 @@ def largest_kernel(context: Context) -> Finding | None:
             {
                 Condition.NO_SHAPES: hidden,
                 Condition.CAPTURES: _has_other_captures(context),
-                Condition.FEW_BLOCKS: bool(few),
-                Condition.FEW_THREADS: has_few_threads,
-                **({keeps_out: True} if keeps_out else {}),
+                **dict.fromkeys(configuration.conditions, True),
             }
         ),
         detail=_owner_of(launched, context.limits.owner_percent),
-        evidence={"share_percent": share, "launches": count, **few},
+        evidence={"share_percent": share, "launches": count, **configuration.few_blocks},
         seen_in=NamedKernels(names=names),
     )
     measured = advice_to_profile(
@@ -930,32 +918,58 @@ def largest_kernel(context: Context) -> Finding | None:
     return replace(made, advice=(*made.advice, measured))
 
 
-def _keeps_out(context: Context, kernel: Row) -> tuple[Condition | None, str]:
-    """What lets few blocks of a kernel of one's own run on a multiprocessor at a time."""
+class _Configuration(NamedTuple):
+    """What stands out in how a kernel is launched."""
+
+    said: Sequence[str] = ()
+    conditions: Sequence[Condition] = ()
+    few_blocks: Mapping[str, int] = {}
+    """Its blocks and the GPU's multiprocessors, if these are many more."""
+
+
+def _configuration(context: Context, kernel: Row) -> _Configuration:
+    said: list[str] = []
+    conditions: list[Condition] = []
+    few_blocks: dict[str, int] = {}
+    if kernel["tensor_core"]:
+        said.append(f"{'on' if kernel['tensor_core'] == 'yes' else 'without'} tensor cores")
+    if kernel["occupancy_percent"] >= 0:
+        limit = _keeps_out(context, kernel)
+        conditions += limit.keys()
+        said.append(f"{percent(kernel['occupancy_percent'])} occupancy{''.join(limit.values())}")
+    if has_few_blocks(kernel):
+        few_blocks = {"blocks": kernel["blocks"], "multiprocessors": kernel["sms"]}
+        conditions.append(Condition.FEW_BLOCKS)
+        said.append(f"{kernel['blocks']:,} of {kernel['sms']:,} multiprocessors")
+    if 0 < kernel["threads"] < WARP:
+        conditions.append(Condition.FEW_THREADS)
+        said.append(f"{counted(kernel['threads'], 'thread')} in each block")
+    return _Configuration(said, conditions, few_blocks)
+
+
+def _keeps_out(context: Context, kernel: Row) -> dict[Condition, str]:
+    """What lets few blocks of a program's own kernel run on a multiprocessor, and in words."""
     if (
         kernel["occupancy_percent"] >= LOW_OCCUPANCY
         or min(kernel["registers"], kernel["threads"]) <= 0
         or readable_name(kernel["name"])
     ):
-        return None, ""
+        return {}
     rank = context.job.rank(context.ranks[0])
     gpu = multiprocessors(rank.trace.metadata)[rank.gpu_work.main_device]
     names = ("threads", "registers", "shared_bytes")
     fitting = gpu.fitting(*(np.array([kernel[name]]) for name in names))
     what = min(fitting, key=lambda name: int(fitting[name][0]))
     many = int(fitting[what][0])
-    limits = {
-        "registers": (Condition.BY_REGISTERS, f"{kernel['registers']} registers/thread"),
-        "shared_bytes": (
-            Condition.BY_SHARED_MEMORY,
-            f"{data_size(kernel['shared_bytes'])} shared memory/block",
-        ),
-    }
-    if what not in limits or kernel["blocks"] < many * kernel["sms"]:
-        return None, ""
-    condition, size = limits[what]
-    fit = f"{counted(many, 'block')} {'fits' if many == 1 else 'fit'}"
-    return condition, f", as {fit} on a multiprocessor with {size}"
+    if kernel["blocks"] < many * kernel["sms"]:
+        return {}
+    fit = f", as {counted(many, 'block')} {'fits' if many == 1 else 'fit'} on a multiprocessor with"
+    if what == "registers":
+        return {Condition.BY_REGISTERS: f"{fit} {kernel['registers']} registers/thread"}
+    if what == "shared_bytes":
+        size = data_size(kernel["shared_bytes"])
+        return {Condition.BY_SHARED_MEMORY: f"{fit} {size} shared memory/block"}
+    return {}
 
 
 _OF_FUNCTION: Final = re.compile(r"^(?!.*at::native).*?(\w+)\([^()]*\)(?: const)?::[\[{]lambda")

@@ -39,4 +39,4 @@ def test_steps_of_5_ms_lose_what_is_said(tmp_path):
     lost_ms = (made[False].step_ns - made[True].step_ns) / 1e6
     assert finding.cause == "blocking_sync"
     assert finding.recoverable_ms == pytest.approx(lost_ms, rel=0.05)
-    assert not made[True]
+    assert "blocking_sync" not in [each.cause for each in made[True]]

@@ -5,6 +5,7 @@ The mean steps are compared down to the kernel, so that all differences add up t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import nan
@@ -230,20 +231,24 @@ class Change(Result):
         """A part of the difference in words, with both times."""
         labels = {**self.first.labels, **self.second.labels}
         texts = dict(zip(LEVELS, line.path, strict=False))
-        where = [CLASS_LABELS[texts["class"]]]
-        parts = self.waterfall.loc[self.waterfall["class"] == texts["class"], "part"]
-        if "part" in texts and len({*parts}) > 1:
+        said = signed(line.delta_ns, duration)
+        of_class = self.waterfall[self.waterfall["class"] == texts["class"]]
+        whole = signed(int(of_class["delta_ns"].sum()), duration)
+        in_all = f" ({whole} in all)" if whole != said else ""  # which its bar shows
+        where = [f"{CLASS_LABELS[texts['class']]}{in_all}"]
+        if "part" in texts and len({*of_class["part"]}) > 1:
             where.append(PART_LABELS[texts["part"]])
         around = (texts.get(name, "") for name in ("module", "operator"))
         where += [short_name(each, _WIDTH) for each in around if each]
-        if len(where) == 1 and "module" in texts and not texts.get("kernel"):
-            outside = "operator" if "operator" in texts else "module"
-            if self.waterfall[outside].any():  # otherwise, there are none to be outside of
-                where.append(NOTHING_LABELS[outside])
+        outside = "operator" if "operator" in texts else "module"
+        is_named = len(where) > 1 and not texts.get("module")
+        is_outside = texts.get(outside) == "" and not is_named and not texts.get("kernel")
+        if is_outside and self.waterfall[outside].any():  # or else, there are none to be outside of
+            where.append(NOTHING_LABELS[outside])
         kernel = texts.get("kernel", "")
         if kernel and kernel not in (texts.get("operator"), texts.get("module")):
             where.append(labels.get(kernel, short_name(kernel, _WIDTH)))
-        said = f"{signed(line.delta_ns, duration)} {', '.join(where)}"
+        said += f" {', '.join(where)}"
         if line.outcome in ("new", "gone"):
             return f"{said} ({line.outcome})"
         times = f"{duration(line.first_ns)} → {duration(line.second_ns)}"
@@ -532,7 +537,7 @@ def _work(one: Summary, other: Summary) -> tuple[WorkChange, ...]:
 def _causes(one: Summary, other: Summary) -> tuple[CauseChange, ...]:
     jobs = (one, other)
     by_cause = [{each["cause"]: each for each in job.findings} for job in jobs]
-    lacks = [{*each.lacks} for each in jobs]
+    lacks = [{re.sub(r"\d+", "", text) for text in job.lacks} for job in jobs]  # of any rank
     found = []
     for cause in dict.fromkeys([*by_cause[0], *by_cause[1]]):
         before, after = (each.get(cause) for each in by_cause)

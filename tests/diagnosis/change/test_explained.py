@@ -12,7 +12,7 @@ import pytest
 from hta_widgets import open_trace
 from hta_widgets.diagnosis.change.baseline import read_baseline, write_baseline
 from hta_widgets.diagnosis.change.comparable import differences
-from hta_widgets.diagnosis.change.explain_change import count_words, explain_change
+from hta_widgets.diagnosis.change.explain_change import Change, count_words, explain_change
 from hta_widgets.diagnosis.change.gate import Limit, judge
 from hta_widgets.diagnosis.change.several import pooled
 from hta_widgets.diagnosis.change.summary import Summary, summary
@@ -194,6 +194,15 @@ def test_causes_have_both_prices_and_what_became_of_them():
     assert untold[0].words == "launch_bound: cannot tell whether it is gone (was 5 ms)"
 
 
+def test_jobs_of_which_one_rank_each_was_recorded_lack_the_same():
+    """Of a rank 3 and a rank 1, both findings of the first were unclear in the second."""
+    before, after = (
+        job_of(ROWS, findings=found, lacks=(f"Ranks other than {rank} are not recorded",))
+        for rank, found in ((3, (finding("launch_bound", 5.0),)), (1, ()))
+    )
+    assert explain_change(before, after).causes[0].outcome == "gone"
+
+
 def test_the_real_pair_is_of_two_gpus(kineto_jobs):
     jobs = [
         open_trace(kineto_jobs[f"compare_{name}"], progress=False) for name in ("control", "test")
@@ -221,7 +230,7 @@ def test_work_is_counted_as_gpu_operations_and_idle_time_as_gaps():
     counted = [count_words(Line(path, 1, 2, 918, 5.75)) for path in lines]
     what = ("GPU operations", "gaps", "GPU operations and gaps")
     assert counted == [f"918 → 5.75 {each}" for each in what]
-    said = [change.line_words(Line(path, 1_000, 2_000, 918, 5.75)) for path in lines[:2]]
+    said = [_words(change, Line(path, 1_000, 2_000, 918, 5.75)) for path in lines[:2]]
     assert said == [
         "+1 µs compute (1 µs → 2 µs, 918 → 5.75 GPU operations)",
         "+1 µs data loading (1 µs → 2 µs)",
@@ -280,6 +289,20 @@ def test_a_small_change_that_is_real_is_not_called_noise_in_words(longer, said):
     assert explain_change(before, after).verdict_sentence.startswith(said)
 
 
+def _words(change: Change, line: Line) -> str:
+    """What is said of a line of two jobs that are alike, whose classes do not change."""
+    return change.line_words(line).replace(" (0 ns in all)", "")
+
+
+@pytest.mark.parametrize(("copied", "said"), [(0, ""), (1, " (+6 ms in all)")])
+def test_a_part_of_a_class_is_said_with_the_whole_that_its_bar_shows(copied, said):
+    """The bar said −11 ms, the sentence −8.85 ms, both of “CPU-bound: launch”."""
+    other = ("compute", "", "aten::add", "add", 1_000_000 * copied)
+    after = [("compute", "Net_0", "aten::mm", "gemm", 15_000_000), other]
+    finding = explain_change(job_of(ROWS), job_of(after)).finding
+    assert f"+5 ms compute{said}, Net_0, aten::mm, gemm (10 ms → 15 ms)" in finding
+
+
 def test_a_line_without_names_says_where_it_is_not():
     """Kernels outside of the annotations were blamed as all of compute, with other times."""
     change = explain_change(job_of(ROWS), job_of(ROWS))
@@ -288,12 +311,13 @@ def test_a_line_without_names_says_where_it_is_not():
         (("compute", "compute", "", ""), "compute, outside of operators"),
         (("compute", "compute", "", "aten::mm"), "compute, aten::mm"),
         (("waiting", "wait", "", "", "", "nccl"), "waiting, nccl"),
+        (("compute", "compute", "Net_0", ""), "compute, Net_0, outside of operators"),
         (("compute", "compute"), "compute"),
     )
     for path, where in lines:
-        assert change.line_words(Line(path, 1, 2, 1, 1)) == f"+1 ns {where} (1 ns → 2 ns)"
+        assert _words(change, Line(path, 1, 2, 1, 1)) == f"+1 ns {where} (1 ns → 2 ns)"
     bare = job_of([("compute", "", "", "gemm", 10)])
-    said = explain_change(bare, bare).line_words(Line(lines[0][0], 1, 2, 1, 1))
+    said = _words(explain_change(bare, bare), Line(lines[0][0], 1, 2, 1, 1))
     assert said == "+1 ns compute (1 ns → 2 ns)"
 
 
@@ -304,10 +328,10 @@ def test_one_of_several_parts_of_a_class_is_named():
     one = replace(change, waterfall=both)
     several = replace(change, waterfall=pd.concat((both, both.assign(part="gap_pause"))))
     line = Line(("late_launching", "gap_op", ""), 1, 2, 1, 1)
-    assert "+1 ns CPU-bound: launch, outside of modules (" in one.line_words(line)
+    assert "+1 ns CPU-bound: launch, outside of modules (" in _words(one, line)
     line = Line(("late_launching", "gap_op"), 1, 2, 1, 1)
-    assert one.line_words(line).startswith("+1 ns CPU-bound: launch (")
-    assert several.line_words(line).startswith("+1 ns CPU-bound: launch, the host launches (")
+    assert _words(one, line).startswith("+1 ns CPU-bound: launch (")
+    assert _words(several, line).startswith("+1 ns CPU-bound: launch, the host launches (")
 
 
 def _gpu_time(ms: float, *, steps: int = 5, kernels: int = 100, **given: Any) -> Summary:

@@ -28,25 +28,12 @@ from hta_widgets.figures.base.text import plot_name, plot_names
 from hta_widgets.quantities import capitalised, duration, time_unit
 from hta_widgets.trace.model.kernels import type_words
 
-_NOTE_HEIGHT = 90
-"""Height of a histogram that has nothing to count, and says so."""
-
-
 _WORDS = {
-    SHORT_KERNELS: (
-        "Launch call duration ({unit}), up to {cutoff}",
-        "No launch call takes longer than its GPU work<br>(calls up to {cutoff})",
-    ),
-    RUNTIME_OUTLIERS: (
-        "Launch call duration ({unit}), above {cutoff}",
-        "No launch call is longer than {cutoff}",
-    ),
-    LAUNCH_DELAY_OUTLIERS: (
-        "Launch delay ({unit}), above {cutoff}",
-        "No launch delay is longer than {cutoff}",
-    ),
+    SHORT_KERNELS: "Launch call duration ({unit}), up to {cutoff}",
+    RUNTIME_OUTLIERS: "Launch call duration ({unit}), above {cutoff}",
+    LAUNCH_DELAY_OUTLIERS: "Launch delay ({unit}), above {cutoff}",
 }
-"""What a histogram shows, and what one without calls says."""
+"""What a histogram shows."""
 
 
 def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
@@ -61,8 +48,7 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
     )
     start_ns, end_ns, counts = _bins(result.distributions, distribution)
     unit = time_unit(end_ns.max(initial=0))
-    said = {"unit": unit.symbol, "cutoff": duration(cutoff_ns)}
-    quantity, none = (text.format(**said) for text in _WORDS[distribution])
+    quantity = _WORDS[distribution].format(unit=unit.symbol, cutoff=duration(cutoff_ns))
     start, end = start_ns / unit.ns, end_ns / unit.ns
     bar = trace(
         "bar",
@@ -79,16 +65,14 @@ def launch_histogram(result: LaunchStats, distribution: str) -> Drawing:
     )
     return drawing(
         [bar],
-        height=260 if counts.size else _NOTE_HEIGHT,
+        height=260,
         showlegend=False,
         bargap=0,
         xaxis=axis(
             quantity,
             rangemode="nonnegative",  # otherwise a single bar would be centred on 0
-            visible=counts.size > 0,
         ),
-        yaxis=count_axis("Calls", counts.max(initial=0), visible=counts.size > 0),
-        **({} if counts.size else {"annotations": [_note(none)]}),
+        yaxis=count_axis("Calls", counts.max(initial=0)),
     )
 
 
@@ -152,9 +136,3 @@ def _bar_of_type(
         name=name,
         marker={"color": TYPE_COLORS[kernel_type]},
     )
-
-
-def _note(text: str) -> dict[str, object]:
-    """Text in the middle of an empty figure."""
-    middle = {"x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper"}
-    return {"text": text, "showarrow": False, **middle}

@@ -22,6 +22,12 @@ from hta_widgets.panels.base.traits import LabelledEnum
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import TYPE_WORDS
 
+_TITLES = {
+    SHORT_KERNELS: "Launch calls longer than their GPU work",
+    RUNTIME_OUTLIERS: "Long launch calls",
+    LAUNCH_DELAY_OUTLIERS: "Long launch delays",
+}
+
 WorstBy: TypeAlias = Literal["launch_delay", "cpu_duration"]
 
 
@@ -68,13 +74,14 @@ class LaunchStatsPanel(Panel[LaunchStats]):
         )
 
     def draw(self, result: LaunchStats) -> dict[str, Drawing]:
-        """Draw the three histograms, and the operations by launch API."""
-        return {
-            "Launch calls longer than their GPU work": launch_histogram(result, SHORT_KERNELS),
-            "Long launch calls": launch_histogram(result, RUNTIME_OUTLIERS),
-            "Long launch delays": launch_histogram(result, LAUNCH_DELAY_OUTLIERS),
-            "Operations by launch API": launches_by_api(result),
+        """Draw the histograms that have any calls, and the operations by launch API."""
+        counted = {*result.distributions["distribution"]}
+        histograms = {
+            title: launch_histogram(result, each)
+            for each, title in _TITLES.items()
+            if each in counted
         }
+        return {**histograms, "Operations by launch API": launches_by_api(result)}
 
     def nothing_to_show(self, result: LaunchStats) -> str | None:
         """Explain an empty panel: no launches."""

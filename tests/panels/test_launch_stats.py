@@ -30,6 +30,14 @@ def test_cutoffs_change_the_histograms_but_not_the_figures_names(loaded: Job):
     assert sum(panel.figures["Long launch delays"].data[0].y) >= sum(before.data[0].y)
 
 
+def test_a_histogram_without_launches_has_no_cell(loaded: Job):
+    panel = LaunchStatsPanel(loaded)
+    assert "Long launch delays" in panel.figures
+    send(panel, launch_delay_cutoff=1e6)
+    assert "Long launch delays" not in panel.figures
+    assert "No work started more than 1 s after its call." in panel._view["finding"]
+
+
 def test_the_worst_by_either_measure(loaded: Job):
     panel = LaunchStatsPanel(loaded)
     assert panel.table["launch_delay_ns"].is_monotonic_decreasing

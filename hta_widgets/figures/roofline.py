@@ -45,11 +45,11 @@ def roofline(
     """
     shown = table[(table["flop"] > 0) & (table["gpu_ns"] > 0)]
     x_range = _decades(shown["intensity"])
-    tops = [peak.tflops[dtype] for dtype in sorted(set(shown["dtype"])) if dtype in peak.tflops]
+    tops: dict[float, list[str]] = {}
+    for dtype in sorted({*shown["dtype"]} & peak.tflops.keys()):
+        tops.setdefault(peak.tflops[dtype], []).append(dtype)  # bf16 and fp16 have one roof
     y_range = _decades(pd.Series([*shown["tflops"], *tops]))
-    roofs = [
-        _roof(dtype, peak, x_range) for dtype in sorted(set(shown["dtype"])) if dtype in peak.tflops
-    ]
+    roofs = [_roof(dtypes, peak, x_range) for dtypes in tops.values()]
     points = [_points(bound, shown[shown["bound"] == bound], selected) for bound in BOUNDS]
     return drawing(
         [*roofs, *(each for each in points if len(each["x"]))],
@@ -143,18 +143,19 @@ def _identified(shown: pd.DataFrame, selected: SelectedOperators) -> dict[str, A
     }
 
 
-def _roof(dtype: str, peak: Peak, x_range: list[float]) -> PlotlyTrace:
+def _roof(dtypes: list[str], peak: Peak, x_range: list[float]) -> PlotlyTrace:
     """The lower of the limits by memory and by compute, as straight lines on logarithmic axes."""
-    ridge = 1000 * peak.tflops[dtype] / peak.gb_per_s
+    top = peak.tflops[dtypes[0]]
+    ridge = 1000 * top / peak.gb_per_s
     low, high = (10**edge for edge in x_range)
     x = np.array(sorted({low, min(max(ridge, low), high), high}))
     return trace(
         "scatter",
         x=x,
-        y=np.minimum(peak.tflops[dtype], x * peak.gb_per_s / 1000),
+        y=np.minimum(top, x * peak.gb_per_s / 1000),
         mode="lines",
-        name=f"Peak of {dtype}: {number(peak.tflops[dtype])} TFLOP/s, {number(peak.gb_per_s)} GB/s",
-        line={"color": NEUTRAL, "width": 2, "dash": _DASHES.get(dtype, "solid")},
+        name=f"Peak of {' and '.join(dtypes)}: {number(top)} TFLOP/s, {number(peak.gb_per_s)} GB/s",
+        line={"color": NEUTRAL, "width": 2, "dash": _DASHES.get(dtypes[0], "solid")},
         hoverinfo="skip",
     )
 

@@ -3,7 +3,7 @@ import { make } from "./dom";
 import type { Figure, Fill, Trace } from "./types";
 
 /** Look of the areas, lines or marks of a chart. */
-type Look = Fill | "mirrored" | "barred" | "crossed" | "line" | "dashed" | "circle" | "diamond";
+type Look = Fill | "mirrored" | "barred" | "crossed" | "line" | "dashed" | "dots" | "circle" | "diamond";
 
 interface Entry {
   label: string;
@@ -12,7 +12,7 @@ interface Entry {
 }
 
 const FILLS: Record<string, Look> = { "/": "hatched", "\\": "mirrored", "|": "barred", x: "crossed", ".": "dotted" };
-const DASHED = new Set(["dot", "dash"]);
+const DASHES: Record<string, Look> = { dot: "dots", dash: "dashed" };
 const MARKS: Record<string, Look> = { circle: "circle", diamond: "diamond" };
 const ENTITIES: Record<string, string> = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
 
@@ -27,7 +27,7 @@ function lookOf({ type = "scatter", mode, marker, line }: Trace): Pick<Entry, "c
   const { color, symbol, pattern, line: edge } = (marker ?? {}) as Record<string, unknown>;
   const drawn = (line ?? {}) as Record<string, unknown>;
   if (type === "scatter" && mode !== "markers")
-    return { color: String(drawn.color ?? ""), fill: DASHED.has(String(drawn.dash)) ? "dashed" : "line" };
+    return { color: String(drawn.color ?? ""), fill: DASHES[String(drawn.dash)] ?? "line" };
   const { shape } = (pattern ?? {}) as Record<string, unknown>;
   const { color: outline } = (edge ?? {}) as Record<string, unknown>;
   const seen = outline ?? (Array.isArray(color) ? color[0] : color);

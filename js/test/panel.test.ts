@@ -288,7 +288,7 @@ test("a legend stands above its chart, with what the chart draws, as text", () =
   const hatched = { ...bar("waiting", [0]), marker: { color: "#222", pattern: { shape: "/" } } };
   const hidden = { ...bar("no", [0]), showlegend: false };
   expect(legendOf(chart([line, solid, hatched, hatched, hidden], { legend }))).toEqual([
-    { label: "Array<2>", color: "#111", fill: "dashed" },
+    { label: "Array<2>", color: "#111", fill: "dots" },
     { label: "Copies", color: "#111", fill: "line" },
     { label: "waiting", color: "#222", fill: "hatched" },
   ]);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hta_widgets.analyses.roofline import roofline
@@ -33,6 +34,16 @@ def test_points_lie_under_the_roof(result):
     low, high = figure.layout.xaxis.range
     assert all(low < np.log10(x) < high for each in points for x in each.x)
     assert max(roof.y) == 989
+
+
+def test_types_with_one_peak_share_a_roof_and_its_name(result):
+    """The roofs of bf16 and fp16 lay on each other, and looked alike in the legend."""
+    half = result.operators.assign(dtype="fp16")
+    other = result.operators.assign(dtype="fp32")
+    figure = figures.roofline(pd.concat([result.operators, half, other]), result.peak).figure()
+    roofs = {each.name.partition(":")[0]: each for each in figure.data if each.mode == "lines"}
+    assert roofs.keys() == {"Peak of bf16 and fp16", "Peak of fp32"}
+    assert len({each.line.dash for each in roofs.values()}) == 2
 
 
 def test_bars_add_up_to_the_gpu_time(result):

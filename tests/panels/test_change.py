@@ -89,6 +89,7 @@ def test_every_cause_says_what_became_of_it(loaded: Job, later: Path):
     ]
     for row, each in zip(rows, found.causes, strict=True):
         assert row["sentence"].lower().startswith(each.became.lower())
+        assert bool(row["advice"]) == (each.outcome != "gone")  # which needs none
         causes = [finding.cause for finding in board.findings]
         is_of_second = each.cause not in causes
         if is_of_second:
@@ -270,6 +271,16 @@ def test_what_is_named_like_the_job_is_offered_first(runs: Path):
     job = open_trace(runs / "one", progress=False)
     labels = [each.label for each in offers(job) if each.detail.startswith("folder")]
     assert labels.index("one_fixed") < labels.index("other") < labels.index("two_later")
+
+
+def test_captures_of_graphs_are_not_offered(tmp_path: Path):
+    """They belong to the job that replays them."""
+    for name in ("serving/run.json", "serving/capture_traces/rank-0.json", "later/run.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / name, [kernel(0, 10)])
+    job = open_trace(tmp_path / "serving", progress=False)
+    assert "later" in (labels := {each.label for each in offers(job)})
+    assert "capture_traces" not in labels
 
 
 def test_a_part_of_a_trace_is_not_offered(real_traces):

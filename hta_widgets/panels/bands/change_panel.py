@@ -333,7 +333,7 @@ def _finding(change: CauseChange, shown: FindingRow | None, most_ms: float) -> F
         sentence=f"{words}. {change.sentence}",
         cause=f"{words}. {change.sentence}",
         doubt="",
-        advice=shown["advice"] if shown else [],
+        advice=shown["advice"] if shown and change.outcome != "gone" else [],
         numbers=[],
         show=shown["show"] if shown else None,
         of_second=bool(shown and shown["of_second"]),

@@ -29,6 +29,8 @@ from hta_widgets.quantities import counted, data_size
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.formats import FORMATS
 from hta_widgets.trace.loaders.kineto.format import KINETO
+from hta_widgets.trace.opening.find_captures import FOLDER as CAPTURES
+from hta_widgets.trace.opening.find_captures import NAMED
 from hta_widgets.trace.opening.open import open_trace
 from hta_widgets.trace.ranks.cycle import descriptions
 
@@ -116,8 +118,8 @@ def _entries(folder: Path, most: int) -> list[os.DirEntry[str]]:
 
 
 def _offered(entry: os.DirEntry[str]) -> Iterator[tuple[float, Offer]]:
-    if entry.name.startswith("."):
-        return
+    if entry.name.startswith(".") or entry.name == CAPTURES or NAMED.match(entry.name):
+        return  # recordings of graph captures belong to a job, and are none
     try:
         state = entry.stat()
         what = (

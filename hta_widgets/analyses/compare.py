@@ -21,7 +21,7 @@ from hta_widgets.arrays import Int32Array
 from hta_widgets.errors import ParameterError, check_choice
 from hta_widgets.names.demangling import demangled, is_mangled
 from hta_widgets.names.normalise import normalised_kernel_name
-from hta_widgets.names.shorten import distinct_names
+from hta_widgets.names.readable import distinct_labels
 from hta_widgets.quantities import counted, duration, percent
 from hta_widgets.trace.job import Job, select_ranks
 from hta_widgets.trace.model.events import Events, Kind, TextColumn
@@ -115,7 +115,7 @@ def _largest_changes(kernels: pd.DataFrame) -> str:
     changes = kernels["delta_total_ns"]
     more, less = kernels[changes > 0].head(1), kernels[changes < 0].head(1)
     largest = pd.concat([more, less])
-    labels = distinct_names(largest["kernel"].tolist())
+    labels = distinct_labels(largest["kernel"].tolist(), among=kernels["kernel"])
     said = [
         f"increase: {label} (+{duration(ns)})"
         if ns > 0

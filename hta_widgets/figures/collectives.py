@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from hta_widgets.figures.base.style import (
     NEUTRAL,
     axis,
     class_marker,
+    decades_axis,
     drawing,
     height_for_rows,
     legend_entry,
@@ -36,7 +36,6 @@ plotly takes 0.2 s for the 1,536 marks of 256 ranks."""
 _CELLS_PER_DECADE: Final = 50
 """A cell is as large as a mark, 8 pixels."""
 
-_FEW_DECADES: Final = 2
 _LEGEND_HEIGHT: Final = 24
 _LOW: Final = 220  # height of charts placed below another
 _PARTS: Final = (
@@ -105,21 +104,8 @@ def bandwidth_by_size(result: Collectives) -> Drawing:
         [each for each in points if len(each["x"])],
         height=_LOW,
         showlegend=True,
-        xaxis=_decades("Size", table["bytes"], data_size),
-        yaxis=_decades("Bus bandwidth (GB/s)", table["drawn_gb_per_s"], number),
-    )
-
-
-def _decades(title: str, values: pd.Series[float], write: Callable[[float], str]) -> dict[str, Any]:
-    """Logarithmic axis over whole decades: a scale from min to max makes noise look large."""
-    powers = np.log10(values.to_numpy(dtype=float))
-    first = math.floor(powers.min(initial=math.inf)) if powers.size else 0
-    last = max(math.ceil(powers.max(initial=first)), first + 1)
-    digits = (1, 2, 5) if last - first <= _FEW_DECADES else (1,)
-    ticks = [digit * 10.0**power for power in range(first, last + 1) for digit in digits]
-    ticks = [each for each in ticks if each <= 10.0**last]
-    return axis(
-        title, type="log", range=[first, last], tickvals=ticks, ticktext=[*map(write, ticks)]
+        xaxis=decades_axis("Size", table["bytes"], data_size),
+        yaxis=decades_axis("Bus bandwidth (GB/s)", table["drawn_gb_per_s"], number),
     )
 
 

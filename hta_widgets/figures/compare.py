@@ -14,6 +14,7 @@ from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, selecting, tr
 from hta_widgets.figures.base.style import (
     NEUTRAL,
     axis,
+    decades_axis,
     drawing,
     faded_but,
     height_for_rows,
@@ -133,7 +134,7 @@ def _legend_name(job: str) -> str:
 
 def times(result: Compare) -> Drawing:
     """Draw the times of both jobs side by side, on one scale."""
-    table = result.times
+    table = result.times[result.times[["first_ns", "second_ns"]].any(axis=1)]
     unit = time_unit(float(table[["first_ns", "second_ns"]].to_numpy().max()))
     jobs = ((FIRST, result.first, FIRST_COLOR), (SECOND, result.second, SECOND_COLOR))
     bars = [
@@ -167,8 +168,8 @@ def _time_hover(row: Row, side: str, job: str) -> str:
 
 def tails(result: Compare) -> Drawing:
     """Draw how the longest events of each category compare, as the second job ÷ the first."""
-    categories = list(dict.fromkeys(result.tails["category"]))
     defined = result.tails[result.tails["ratio_mean"] > 0]
+    categories = list(dict.fromkeys(defined["category"]))
     marks = [
         _tail_marks(defined[defined["percent"] == longest], categories, longest, place)
         for place, longest in enumerate(_TAIL_MARKERS, start=-1)
@@ -183,7 +184,7 @@ def tails(result: Compare) -> Drawing:
             range=[-0.5, max(len(categories), 1) - 0.5],
             showgrid=False,
         ),
-        yaxis=axis("Mean of longest events, second ÷ first", type="log", dtick="D2"),
+        yaxis=decades_axis("Mean of longest events, second ÷ first", defined["ratio_mean"], number),
     )
 
 

@@ -120,6 +120,14 @@ def test_finding_and_notices(before, after):
     assert any(notice.startswith("after: 3 of 3 GPU operations") for notice in result.notices)
 
 
+def test_kernels_are_called_what_the_chart_calls_them(tmp_path):
+    one, two = (
+        opened(tmp_path, [kernel(0, took, name="triton_poi_fused_add_0")], name=name)
+        for name, took in (("one", 10), ("two", 30))
+    )
+    assert "increase: fused add · triton (+20 µs)" in compare(one, two).finding
+
+
 def test_a_job_with_itself(before):
     result = compare(before, before)
     assert result.finding == (

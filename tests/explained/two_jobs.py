@@ -9,7 +9,7 @@ from typing import Any, Final
 from hta_widgets import diagnose
 from hta_widgets.analyses.compare import job_names
 from hta_widgets.diagnosis.change.work_done import WORK_OF_USERS
-from hta_widgets.names.shorten import short_name
+from hta_widgets.names.readable import distinct_labels
 from hta_widgets.quantities import duration, number, percent
 from tests.explained.forms import Form, Texts
 
@@ -34,10 +34,10 @@ def spans(result: Any, panel: Any) -> Texts | None:
     texts |= dict(zip(("name", "other"), names[::-1], strict=True))
     changes = result.kernels.set_index("kernel")["delta_total_ns"]
     if changes.max() > 0:
-        texts["more"] = short_name(str(changes.idxmax()))
+        (texts["more"],) = distinct_labels([str(changes.idxmax())], among=changes.index)
         texts["by"] = duration(changes.max())
     if changes.min() < 0:
-        texts["less"] = short_name(str(changes.idxmin()))
+        (texts["less"],) = distinct_labels([str(changes.idxmin())], among=changes.index)
         texts["by_less"] = duration(-changes.min())
     return texts
 

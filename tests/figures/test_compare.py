@@ -93,9 +93,20 @@ def test_times_share_a_scale(compared):
     assert "100 % of the span<br>change: +1 µs, 0 percentage points" in figure.data[1].hovertext[0]
 
 
+def test_times_that_neither_job_has_get_no_row(compared):
+    assert "Communication" not in times(compared).figure().layout.yaxis.ticktext
+
+
+def test_tails_have_ticks_that_can_be_read_alone(compared):
+    """The ticks of 0.5 and 5 were both called 5."""
+    assert list(tails(compared).figure().layout.yaxis.ticktext) == ["0.1", "0.2", "0.5", "1"]
+
+
 def test_tails_show_what_is_defined(compared):
     figure = tails(compared).figure()
-    assert list(figure.layout.xaxis.ticktext) == ["Kernels", "Runtime API calls"]
+    assert list(figure.layout.xaxis.ticktext) == [
+        "Kernels"
+    ]  # no runtime call is among the longest of both
     assert [len(marks.x) for marks in figure.data] == [0, 1, 1]
     assert figure.data[1].y[0] == 30 / 40
     assert figure.data[2].hovertext[0] == (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
@@ -76,6 +78,7 @@ TYPE_COLORS: Final = {
 """A CUDA graph recorded as a whole counts as compute, so its colour is close to compute's."""
 
 _FEW: Final = 6
+_FEW_DECADES: Final = 2
 """Counts below this get a tick each; above, plotly chooses whole numbers by itself."""
 
 _MOST_TICKS: Final = 24
@@ -216,6 +219,21 @@ def axis(title: str = "", **settings: Any) -> dict[str, Any]:  # noqa: ANN401
         "zeroline": False,
         "fixedrange": True,
     } | settings
+
+
+def decades_axis(
+    title: str, values: pd.Series[float], write: Callable[[float], str]
+) -> dict[str, Any]:
+    """Logarithmic axis over whole decades: a scale from min to max makes noise look large."""
+    powers = np.log10(values.to_numpy(dtype=float))
+    first = math.floor(powers.min(initial=math.inf)) if powers.size else 0
+    last = max(math.ceil(powers.max(initial=first)), first + 1)
+    digits = (1, 2, 5) if last - first <= _FEW_DECADES else (1,)
+    ticks = [digit * 10.0**power for power in range(first, last + 1) for digit in digits]
+    ticks = [each for each in ticks if each <= 10.0**last]
+    return axis(
+        title, type="log", range=[first, last], tickvals=ticks, ticktext=[*map(write, ticks)]
+    )
 
 
 def count_axis(title: str, most: float, **settings: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -90,6 +90,11 @@ class KernelSequencesPanel(Panel[KernelSequences]):
             compress_other_kernels=compress_other_kernels,
         )
 
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether any operator, annotation or module launches kernels."""
+        return super().concerns(job) and not operators_to_offer(job).empty
+
     def analyse(self, ranks: list[int]) -> KernelSequences:
         """Find the sequences on the first rank."""
         return kernel_sequences(

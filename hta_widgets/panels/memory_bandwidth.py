@@ -43,6 +43,11 @@ class MemoryBandwidthPanel(TimeSeriesPanel[MemoryBandwidth]):
     transfer: str = parameter(Unicode(ALL), Choice("Transfers", transfers_of))
     """Kind of transfer to show, such as ``"Memcpy HtoD"``; ``"all"`` by default."""
 
+    @classmethod
+    def concerns(cls, job: Job) -> bool:
+        """Whether the job has any copies or memsets."""
+        return super().concerns(job) and len(transfers_of(job)) > 1
+
     def analyse(self, ranks: list[int]) -> MemoryBandwidth:
         """Add up the transfers of the ranks over time."""
         return self._memo.call(memory_bandwidth, self.job, tuple(ranks))

@@ -134,3 +134,20 @@ def test_lines_and_windows_are_on_the_aligned_clock(tmp_path):
     panel.selection.window_ns = (1_000_000, 2_000_000)
     panel.ranks = [1]
     assert panel.window_us == [1_000, 2_000]
+
+
+def test_without_copies_and_operators_there_is_no_tab_of_them(tmp_path):
+    """A recording of kernels alone had a tab *Memory* without anything in it."""
+    bare = [call(0, 5, 1), kernel(10, 10, correlation=1)]
+    copy = kernel(30, 10, name="Memcpy HtoD", cat="gpu_memcpy", bytes=8)
+    inside = [host(0, 9, "aten::mm"), *bare, copy]
+    boards = [
+        Dashboard(open_trace(write(tmp_path / f"{n}.json", events), progress=False))
+        for n, events in enumerate((bare, inside))
+    ]
+    for name in ("memory_bandwidth", "kernel_sequences"):
+        assert [name in board.panels for board in boards] == [False, True]
+    assert [any(tab["name"] == "memory" for tab in board._spec["tabs"]) for board in boards] == [
+        False,
+        True,
+    ]

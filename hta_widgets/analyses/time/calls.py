@@ -128,20 +128,16 @@ def _cut_forest(rank: Rank) -> Mapping[str, NDArray[Any]]:
 
 def nearest_at_or_above(forest: CutForest, chosen: Mask) -> Int32Array:
     """Place of the innermost of some calls (a mask by place) at or around each; -1 for none."""
-    places = np.flatnonzero(chosen)
-    if not places.size:
+    if not chosen.any():
         return np.broadcast_to(np.int32(NO_PARENT), chosen.size)  # takes no memory
-    above = _above_among(forest, places)
-    found = np.cumsum(chosen, dtype=np.int32) - np.int32(1)
-    ends = forest.ends[places]
-    numbers = np.arange(chosen.size, dtype=np.int32)
-    has_ended = (found >= 0) & (ends[found] <= numbers)
-    passed = np.flatnonzero(has_ended)
-    while passed.size:
-        found[passed] = above[found[passed]]
-        around = found[passed]
-        passed = passed[(around >= 0) & (ends[around] <= passed)]
-    return np.asarray(np.append(places, NO_PARENT).astype(np.int32)[found])
+    places = np.arange(chosen.size, dtype=np.int32)
+    found = np.append(np.where(chosen, places, forest.parent), np.int32(NO_PARENT))
+    is_found = np.append(chosen, True)
+    climbing = np.flatnonzero(~is_found[found])
+    while climbing.size:  # each pass doubles how far they have climbed
+        found[climbing] = found[found[climbing]]
+        climbing = climbing[~is_found[found[climbing]]]
+    return found[:-1]
 
 
 def nearest_above(forest: CutForest, chosen: Mask) -> Int64Array:
@@ -172,18 +168,3 @@ def at_or_around(parent: NDArray[np.integer[Any]], positions: Int64Array) -> Mas
         last_at[around] = numbers  # far faster than sorting for distinct ones
         positions = around[last_at[around] == numbers]
     return chosen[:-1]
-
-
-def _above_among(forest: CutForest, places: Int64Array) -> Int32Array:
-    """For each of some calls, in order of place, which of them is the nearest around it.
-
-    Every call around one of them is the previous one, or is around it. A candidate that has ended
-    is replaced by its own candidate, so chains are half as long after each pass.
-    """
-    ends = forest.ends[places]
-    found = np.arange(-1, places.size - 1, dtype=np.int32)
-    passed = np.flatnonzero(ends[:-1] <= places[1:]) + 1
-    while passed.size:
-        found[passed] = around = found[found[passed]]
-        passed = passed[(around >= 0) & (ends[around] <= places[passed])]
-    return found

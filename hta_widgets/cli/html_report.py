@@ -8,7 +8,7 @@ from contextlib import closing
 
 from hta_widgets.cli.traces import given_baseline, open_given
 from hta_widgets.diagnosis.change.summary import Summary
-from hta_widgets.panels.base.report.write import report_target
+from hta_widgets.panels.base.report.page import report_target
 from hta_widgets.panels.base.selection import Selection
 from hta_widgets.panels.dashboard import Dashboard
 from hta_widgets.quantities import data_size

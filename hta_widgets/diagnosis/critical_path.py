@@ -18,8 +18,7 @@ from hta_widgets.analyses.time.rows import largest_first
 from hta_widgets.analyses.time.window import NO_STEP
 from hta_widgets.analyses.timeline.added import AddedLane, JobLaneKind, LanesOfRanks
 from hta_widgets.analyses.timeline.classes import CLASSES
-from hta_widgets.analyses.timeline.lane_name import LaneName
-from hta_widgets.analyses.timeline.tracks import Segments, Tracks
+from hta_widgets.analyses.timeline.tracks import LaneName, Segments, Tracks
 from hta_widgets.arrays import Int64Array
 from hta_widgets.diagnosis.rank_answers import replay
 from hta_widgets.diagnosis.replay.critical_path import CriticalPath

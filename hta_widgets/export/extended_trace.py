@@ -13,10 +13,9 @@ import msgspec
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError, write_errors
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.loaders.kineto.brackets import WHITE
+from hta_widgets.trace.loaders.kineto.brackets import WHITE, add_mark
 from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
 from hta_widgets.trace.loaders.kineto.format import KINETO
-from hta_widgets.trace.loaders.kineto.mark import add_mark
 from hta_widgets.trace.loaders.kineto.packing import is_gzip, packing_of
 from hta_widgets.trace.loaders.kineto.repair import are_values
 from hta_widgets.trace.loaders.kineto.text import EventText

@@ -14,7 +14,7 @@ from hta_widgets.analyses.flame.trees import Order, Weight
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError, write_errors
 from hta_widgets.figures.flame import flame as boxes
-from hta_widgets.figures.flame_picture import flame_picture
+from hta_widgets.figures.flame import flame_picture
 from hta_widgets.panels.base.controls import ONE_RANK, Choice
 from hta_widgets.panels.base.declarations import button, parameter
 from hta_widgets.panels.base.panel import Panel

@@ -16,7 +16,7 @@ from hta_widgets.analyses.idle_owners import (
     owners_by_path,
     with_lines,
 )
-from hta_widgets.analyses.roofline.vendor import words_of
+from hta_widgets.analyses.roofline.peaks import words_of
 from hta_widgets.analyses.time.causes import idle_in_words
 from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.idle_owners import idle_causes, idle_owners_by_name

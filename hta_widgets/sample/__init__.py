@@ -21,7 +21,7 @@ Launch-bound optimizer
 from __future__ import annotations
 
 from hta_widgets.sample.job import write_sample
-from hta_widgets.sample.recording import Recording
+from hta_widgets.sample.recorder import Recording
 from hta_widgets.sample.training import (
     FIRST_STEP,
     STARVED_EVERY,

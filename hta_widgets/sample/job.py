@@ -20,8 +20,7 @@ from hta_widgets.sample.kineto_file import (
     is_sample_file,
 )
 from hta_widgets.sample.process import FIRST_MOMENT_NS, Noise, Process
-from hta_widgets.sample.recorder import Recorder
-from hta_widgets.sample.recording import EVERYTHING, Recording
+from hta_widgets.sample.recorder import EVERYTHING, Recorder, Recording
 from hta_widgets.sample.training import SampleJob, Training
 
 FEWEST_LAYERS = 2

@@ -29,8 +29,7 @@ from hta_widgets.trace.loaders.freed_memory import return_freed_memory
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.kernels import KernelRules
 from hta_widgets.trace.model.notices import Notice, merge_notices
-from hta_widgets.trace.model.questions import Question
-from hta_widgets.trace.model.read_only import read_only
+from hta_widgets.trace.model.questions import Question, read_only
 from hta_widgets.trace.model.server_steps import first_steps
 from hta_widgets.trace.ranks.clock import JobClock, origin_of
 from hta_widgets.trace.ranks.cycle import Cycle, number_of_cycle

@@ -6,8 +6,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hta_widgets.analyses.flame import flame
+from hta_widgets.figures.flame import PICTURE_BYTES, flame_picture
 from hta_widgets.figures.flame import flame as boxes
-from hta_widgets.figures.flame_picture import PICTURE_BYTES, flame_picture
 from hta_widgets.figures.svg.frame import WIDTH
 from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_modules import NET

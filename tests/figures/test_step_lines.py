@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses.memory_bandwidth import memory_bandwidth
 from hta_widgets.analyses.queue_length import queue_length
-from hta_widgets.figures.base.downsampling import steps_to_draw
 from hta_widgets.figures.base.step_lines import (
     POINTS_AT_MOST,
     STRIPS_AT_MOST,
     StepLine,
     StepLines,
     step_lines,
+    steps_to_draw,
 )
 from hta_widgets.figures.memory_bandwidth import bandwidth_lines, lines_of_transfer
 from hta_widgets.figures.queue_length import lines_of_streams, queue_lines

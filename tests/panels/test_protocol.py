@@ -15,7 +15,7 @@ import pytest
 from traitlets import Bool, Enum, Int, List, TraitType, Unicode
 
 from hta_widgets.analyses.timeline.added import LANE_KINDS
-from hta_widgets.analyses.timeline.lane_name import LaneName
+from hta_widgets.analyses.timeline.tracks import LaneName
 from hta_widgets.panels import Dashboard, FlamePanel, Panel, Selection, TimelinePanel
 from hta_widgets.panels.bands import messages as dashboard_messages
 from hta_widgets.panels.base import protocol

@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 from hta_widgets.sample import Recording
 from hta_widgets.sample.communication import Communication, Group
 from hta_widgets.sample.kernels import GpuWork
-from hta_widgets.sample.recording import Clock
+from hta_widgets.sample.recorder import Clock
 from tests.simulator.communication import Network
 from tests.simulator.decoder import Decoder
 

@@ -13,8 +13,7 @@ from hta_widgets.sample.execution import Execution, Program
 from hta_widgets.sample.kernels import CALLS, GpuWork
 from hta_widgets.sample.kineto_file import EntryCounter, EventSink, Row, Span, flow_event
 from hta_widgets.sample.process import COMPUTE_STREAM, KERNEL_LATENCY_NS, Noise, Process
-from hta_widgets.sample.recorder import OpenEvent, Recorder
-from hta_widgets.sample.recording import Clock
+from hta_widgets.sample.recorder import Clock, OpenEvent, Recorder
 from tests.simulator.plan import Plan, PlannedRecording
 
 GRAPH_GAP_NS = 350

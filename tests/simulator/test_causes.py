@@ -16,7 +16,7 @@ from hta_widgets import analyses, open_trace
 from hta_widgets.diagnosis import CAUSES as DIAGNOSED
 from hta_widgets.errors import ParameterError
 from hta_widgets.sample.process import FIRST_MOMENT_NS
-from hta_widgets.sample.recording import Clock
+from hta_widgets.sample.recorder import Clock
 from hta_widgets.trace.model.steps import profiler_steps
 from tests.kineto_text import read_exactly
 from tests.server_loops import OF_INFERENCE

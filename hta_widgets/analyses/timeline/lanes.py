@@ -21,9 +21,8 @@ from hta_widgets.analyses.timeline.gpu_lanes import (
     stream_segments,
     streams_of,
 )
-from hta_widgets.analyses.timeline.lane_name import LaneName
 from hta_widgets.analyses.timeline.thread_lanes import MOST_LEVELS, thread_tracks
-from hta_widgets.analyses.timeline.tracks import Track, Tracks
+from hta_widgets.analyses.timeline.tracks import LaneName, Track, Tracks
 from hta_widgets.errors import ParameterError
 from hta_widgets.intervals import Times
 from hta_widgets.trace.loaders.freed_memory import return_freed_memory

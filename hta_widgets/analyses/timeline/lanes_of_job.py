@@ -20,7 +20,6 @@ from hta_widgets.analyses.timeline.added import (
 )
 from hta_widgets.analyses.timeline.curve import Curves
 from hta_widgets.analyses.timeline.event import EventFacts, drawn_at, event_facts
-from hta_widgets.analyses.timeline.lane_name import LaneName
 from hta_widgets.analyses.timeline.lanes import RANK_LANE, RankLanes
 from hta_widgets.analyses.timeline.overview import (
     OVERVIEW_CLASSES,
@@ -31,7 +30,7 @@ from hta_widgets.analyses.timeline.overview import (
     spans_of,
 )
 from hta_widgets.analyses.timeline.search import Search, first_found, found_time, next_row
-from hta_widgets.analyses.timeline.tracks import Track
+from hta_widgets.analyses.timeline.tracks import LaneName, Track
 from hta_widgets.analyses.timeline.window import LaneWindow, curve_window, lane_window, pixel_edges
 from hta_widgets.arrays import Float64Array, Int64Array
 from hta_widgets.errors import ParameterError

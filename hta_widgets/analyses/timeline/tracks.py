@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,3 +203,27 @@ def _sums(length_ns: Times, edges: Int64Array) -> Times:
     for place, (first, last) in enumerate(pairwise(edges.tolist()), 1):
         np.cumsum(length_ns[first:last], out=sums[first + place : last + place])
     return sums
+
+
+Drawn: TypeAlias = Literal["rank", "phases", "stream", "thread", "range", "curve", "path"]
+"""What is drawn in a lane."""
+
+
+class LaneName(NamedTuple):
+    """The name and kind of a lane of a rank."""
+
+    key: str
+    """Unique among the lanes of the rank."""
+    kind: Drawn
+    """What is drawn; a ``range`` is a named stretch of GPU work, a ``path`` what sets the time of
+    the steps."""
+    label: str
+    """Name on screen."""
+    level: int = 0
+    """Level of nesting, or 0."""
+    unit: str = ""
+    """Unit of curves: ``operations``, ``GB/s`` or ``bytes``; of a path, ``ns``."""
+    most: tuple[float, ...] = ()
+    """Largest value of each curve; for a path, the length of all of it over all ranks."""
+    words: tuple[str, ...] = ()
+    """What each curve shows, if there are several."""

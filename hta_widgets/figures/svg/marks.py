@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from hta_widgets.arrays import Float64Array
-from hta_widgets.figures.base.downsampling import steps_to_draw
 from hta_widgets.figures.base.drawing import PlotlyTrace
+from hta_widgets.figures.base.step_lines import steps_to_draw
 from hta_widgets.figures.svg.axes import Axis
 from hta_widgets.figures.svg.bars import Boxes, Whiskers
 from hta_widgets.figures.svg.elements import decimal, element, ink_on, label, outline, text_width

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from math import cos, pi, sin
 from typing import Any, Final
 
 import numpy as np
 
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace
 from hta_widgets.figures.svg.axes import Axis
-from hta_widgets.figures.svg.elements import FONT_SIZE, LINE_HEIGHT, decimal, element, label
+from hta_widgets.figures.svg.elements import FONT_SIZE, LINE_HEIGHT, decimal, element, ink_on, label
 from hta_widgets.figures.svg.frame import EDGE, SCALE_HEIGHT, TICK_GAP, TITLE_HEIGHT, WIDTH, Frame
-from hta_widgets.figures.svg.legend import draw_rows
+from hta_widgets.figures.svg.legend import ROW_HEIGHT, Entry, draw_rows
 from hta_widgets.figures.svg.marks import DASHES, draw_boxes, draw_cells, draw_points, draw_whiskers
-from hta_widgets.figures.svg.pie import draw_pie, pie_height
+from hta_widgets.quantities import percent
 
 LINE_POINTS: Final = 240
 """Number of points with which a line across the whole width shows all that its pixels can."""
@@ -187,3 +189,60 @@ def _known(axis: Axis, values: Iterable[Any]) -> list[float]:
     low, high = sorted((axis.first, axis.last))
     places = axis.at(list(values)).tolist()
     return [at for at in places if np.isfinite(at) and low - 0.5 <= at <= high + 0.5]
+
+
+_RADIUS = 110
+_MARGIN = 12
+_LEAST_LABELLED = 0.06
+_TEXT_AT = 0.65
+_ALL = 0.999
+
+
+def pie_height(pie: PlotlyTrace) -> float:
+    """Height (px) of a pie and its legend."""
+    return 2 * _MARGIN + max(2 * _RADIUS, ROW_HEIGHT * len(pie["labels"]))
+
+
+def draw_pie(pie: PlotlyTrace) -> str:
+    """Draw the slices clockwise from the top, and a legend next to them."""
+    values = np.nan_to_num(np.asarray(pie["values"], dtype=float))
+    ends = np.concatenate([[0.0], np.cumsum(values)]) / (values.sum() or 1)
+    colors = pie["marker"]["colors"]
+    slices = "".join(
+        _slice(start, end, color)
+        for (start, end), color in zip(pairwise(ends.tolist()), colors, strict=True)
+    )
+    left = 2 * _RADIUS + 4 * _MARGIN
+    legend = "".join(
+        Entry(name, color).draw(left, _MARGIN + ROW_HEIGHT * (place + 0.5))
+        for place, (name, color) in enumerate(zip(pie["labels"], colors, strict=True))
+    )
+    return slices + legend
+
+
+def _slice(start: float, end: float, color: str) -> str:
+    share = end - start
+    if share <= 0:
+        return ""
+    look = {"fill": color, "stroke": "#7f7f7f", "stroke_width": ".5"}
+    middle = _MARGIN + _RADIUS
+    if share > _ALL:
+        shape = element("circle", cx=middle, cy=middle, r=_RADIUS, **look)
+    else:
+        (from_x, from_y), (to_x, to_y) = _at(start, 1), _at(end, 1)
+        arc = f"A{_RADIUS} {_RADIUS} 0 {round(share)} 1 {decimal(to_x)} {decimal(to_y)}z"
+        path = f"M{middle} {middle}L{decimal(from_x)} {decimal(from_y)}{arc}"
+        shape = element("path", d=path, **look)
+    if share < _LEAST_LABELLED:
+        return shape
+    return shape + label(
+        percent(100 * share),
+        *_at(start + share / 2, _TEXT_AT),
+        fill=ink_on(color),
+        text_anchor="middle",
+    )
+
+
+def _at(share: float, radius: float) -> tuple[float, float]:
+    angle, middle = 2 * pi * share, _MARGIN + _RADIUS
+    return middle + _RADIUS * radius * sin(angle), middle - _RADIUS * radius * cos(angle)

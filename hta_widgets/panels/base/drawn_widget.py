@@ -14,8 +14,7 @@ from hta_widgets.analyses.plain_text import bounded
 from hta_widgets.panels.base.assets import reload_assets, shared_assets
 from hta_widgets.panels.base.front_end import static_file
 from hta_widgets.panels.base.report.graph import completed, saved_models
-from hta_widgets.panels.base.report.page import page
-from hta_widgets.panels.base.report.write import report_target, write_report
+from hta_widgets.panels.base.report.page import page, report_target, write_report
 from hta_widgets.panels.base.updates import locked
 from hta_widgets.panels.base.widget import Widget
 from hta_widgets.trace.job import Job

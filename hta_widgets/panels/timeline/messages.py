@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, TypedDict
 
 from hta_widgets.analyses.timeline.event import EventPick, EventPlace
-from hta_widgets.analyses.timeline.lane_name import LaneName
+from hta_widgets.analyses.timeline.tracks import LaneName
 from hta_widgets.figures.timeline import ClassLook
 
 

@@ -18,9 +18,9 @@ from hta_widgets.quantities import some_of
 from hta_widgets.trace.cache.files import cache_folder, prune, size_limit
 from hta_widgets.trace.loaders.formats import FORMATS
 from hta_widgets.trace.loaders.kineto.format import KINETO, starts_as_trace
+from hta_widgets.trace.loaders.kineto.refusals import refuse_xplane
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.loaders.nsys.format import NSYS, RECORDINGS, refuse_recording
-from hta_widgets.trace.loaders.xplane import refuse_xplane
 from hta_widgets.trace.opening.recognise import WHAT_IS_A_TRACE, format_of
 from hta_widgets.trace.ranks.source import RankSource
 from hta_widgets.trace.remote.copies import (

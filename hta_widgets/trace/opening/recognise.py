@@ -10,8 +10,8 @@ from hta_widgets.errors import TraceFormatError, TraceNotFoundError
 from hta_widgets.quantities import some_of
 from hta_widgets.trace.loaders.formats import FORMATS
 from hta_widgets.trace.loaders.kineto.format import KINETO
+from hta_widgets.trace.loaders.kineto.refusals import SUFFIX as XPLANE_SUFFIX
 from hta_widgets.trace.loaders.nsys.format import RECORDINGS
-from hta_widgets.trace.loaders.xplane import SUFFIX as XPLANE_SUFFIX
 from hta_widgets.trace.model.formats import Format
 
 ARCHIVES: Final = (".zip", ".xz", ".bz2", ".zst", ".tar", ".tar.gz", ".tgz", ".7z")

@@ -14,7 +14,7 @@ from hta_widgets.grouping import Groups, distinct, grouped
 from hta_widgets.intervals import Intervals, Times
 from hta_widgets.trace.model.events import Fits, fitting
 from hta_widgets.trace.model.kernels import KernelType
-from hta_widgets.trace.model.read_only import read_only
+from hta_widgets.trace.model.questions import read_only
 
 NO_DEVICE = -1
 _COLUMNS = ("rows", "start_ns", "duration_ns", "type", "name", "device", "stream", "launch")

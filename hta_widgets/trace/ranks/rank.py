@@ -27,8 +27,7 @@ from hta_widgets.trace.model.kernels import MIGRATES, MIGRATES_TO_HOST, PREFETCH
 from hta_widgets.trace.model.links import launch_rows
 from hta_widgets.trace.model.nesting import parent_rows
 from hta_widgets.trace.model.notices import Notice
-from hta_widgets.trace.model.questions import Question
-from hta_widgets.trace.model.read_only import read_only
+from hta_widgets.trace.model.questions import Question, read_only
 from hta_widgets.trace.model.server_steps import ServerSteps, server_steps
 from hta_widgets.trace.model.steps import (
     StepMarks,

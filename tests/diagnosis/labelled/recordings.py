@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hta_widgets.sample.process import FIRST_MOMENT_NS
-from hta_widgets.sample.recording import Clock
+from hta_widgets.sample.recorder import Clock
 from tests.simulator.plan import Plan
 
 SECOND_NS = 1_000_000_000

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hta_widgets.analyses.timeline.curve import Curve, Curves
-from hta_widgets.analyses.timeline.lane_name import LaneName
-from hta_widgets.analyses.timeline.tracks import Track
+from hta_widgets.analyses.timeline.tracks import LaneName, Track
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.ranks.rank import Rank
 

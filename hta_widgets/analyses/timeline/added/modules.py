@@ -22,8 +22,7 @@ from hta_widgets.analyses.time.modules import (
 from hta_widgets.analyses.timeline.added.kind import AddedLane, LaneKind
 from hta_widgets.analyses.timeline.classes import CODE
 from hta_widgets.analyses.timeline.gpu_lanes import COMPUTES, runs_of
-from hta_widgets.analyses.timeline.lane_name import LaneName
-from hta_widgets.analyses.timeline.tracks import Segments, Tracks
+from hta_widgets.analyses.timeline.tracks import LaneName, Segments, Tracks
 from hta_widgets.arrays import Int64Array, IntArray, Mask
 from hta_widgets.trace.ranks.rank import Rank
 

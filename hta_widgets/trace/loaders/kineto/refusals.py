@@ -113,3 +113,17 @@ def refuse_other_lists(path: Path, head: bytes, first: bytes) -> None:
             "export a trace with torch.profiler's export_chrome_trace"
         )
         raise TraceFormatError(msg)
+
+
+SUFFIX: Final = ".xplane.pb"
+
+
+def refuse_xplane(path: Path) -> None:
+    """Raise a `TraceFormatError` if the name of a path is that of an XPlane profile."""
+    if path.name.endswith(SUFFIX):
+        msg = (
+            f"{path} is an XPlane profile (of JAX, TensorFlow or PyTorch/XLA), which hta_widgets "
+            "does not read; open it with XProf, or record the GPUs with Nsight Systems (nsys "
+            "profile, then nsys export --type sqlite)"
+        )
+        raise TraceFormatError(msg)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
 
-from hta_widgets.quantities import named_numbers, number_ranges
+from hta_widgets.quantities import NS_PER_US, named_numbers, number_ranges
 
 
 class HtaWidgetsError(ValueError):
@@ -118,6 +119,20 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     if value not in known:
         msg = f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}"
         raise ParameterError(msg)
+
+
+def cutoff_ns(parameter: str, microseconds: float) -> int:
+    """Convert a cutoff to whole ns; `ParameterError` if it is negative or not finite.
+
+    Examples
+    --------
+    >>> cutoff_ns("runtime_cutoff", 2.3)
+    2300
+    """
+    if not math.isfinite(microseconds) or microseconds < 0:
+        msg = f"{parameter} must be a time in µs, 0 or more, got {microseconds}"
+        raise ParameterError(msg)
+    return round(microseconds * NS_PER_US)
 
 
 def check_least(name: str, value: int, least: int) -> None:

@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.cutoffs import cutoff_ns
 from hta_widgets.analyses.time.rows import Columns, joined_table, largest_first
 from hta_widgets.analyses.time.window import lead_in_end
 from hta_widgets.arrays import Int8Array, Int32Array, Int64Array, IntArray, Mask, narrowed
-from hta_widgets.errors import check_choice, check_least
+from hta_widgets.errors import check_choice, check_least, cutoff_ns
 from hta_widgets.grouping import grouped, reduce_runs
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import counted, duration, percent

@@ -20,11 +20,11 @@ from hta_widgets.analyses.idle_time.gaps import (
     stream_gaps,
 )
 from hta_widgets.analyses.result import Result
-from hta_widgets.analyses.time.cutoffs import cutoff_ns
 from hta_widgets.analyses.time.gpu_time import GpuTime, over_steps, span_in_words
 from hta_widgets.analyses.time.rows import Columns, joined
 from hta_widgets.analyses.time.selection import TimeSelection, remember, selected_times
 from hta_widgets.arrays import Float64Array, Int64Array
+from hta_widgets.errors import cutoff_ns
 from hta_widgets.grouping import grouped
 from hta_widgets.quantities import duration, percent
 from hta_widgets.trace.job import Job, select_ranks

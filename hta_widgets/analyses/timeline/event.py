@@ -8,8 +8,7 @@ import numpy as np
 
 from hta_widgets.analyses.time.calls import calls_of, captured_operators
 from hta_widgets.analyses.time.modules import NO_MODULE, module_paths
-from hta_widgets.analyses.timeline.lanes import RankLanes
-from hta_widgets.analyses.timeline.thread_lanes import shown_levels
+from hta_widgets.analyses.timeline.lanes import RankLanes, shown_levels
 from hta_widgets.trace.model.events import GPU_SIDE, GPU_WORK, Kind, KindSet
 from hta_widgets.trace.model.nesting import CPU_CALLS
 from hta_widgets.trace.ranks.rank import Rank

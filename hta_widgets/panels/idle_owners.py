@@ -7,15 +7,9 @@ from typing import ClassVar, Literal, TypeAlias
 import pandas as pd
 from traitlets import Bool, Int
 
-from hta_widgets.analyses.idle_owners import (
-    IdleOwners,
-    causes_by_device,
-    idle_owners,
-    owners_by_line,
-    owners_by_name,
-    owners_by_path,
-    with_lines,
-)
+from hta_widgets.analyses.idle_owners import IdleOwners, idle_owners
+from hta_widgets.analyses.idle_owners.paths import owners_by_line, with_lines
+from hta_widgets.analyses.idle_owners.sums import causes_by_device, owners_by_name, owners_by_path
 from hta_widgets.analyses.roofline.peaks import words_of
 from hta_widgets.analyses.time.causes import idle_in_words
 from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width

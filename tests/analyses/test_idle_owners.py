@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hta_widgets.analyses.budget.device_steps import CLASS_NAMES, counted_segments
 from hta_widgets.analyses.budget.idle_gaps import PARTS, gaps_of, owned_time
-from hta_widgets.analyses.idle_owners import causes_by_device, idle_owners
-from hta_widgets.analyses.idle_owners.sums import OTHERWISE_WORTH_SAYING
+from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.idle_owners.sums import OTHERWISE_WORTH_SAYING, causes_by_device
 from hta_widgets.analyses.time import patterns
 from hta_widgets.analyses.time.causes import (
     CAUSE_NAMES,

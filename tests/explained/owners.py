@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hta_widgets.analyses.budget.classes import CLASS_LABELS, CLASS_OF
-from hta_widgets.analyses.idle_owners import idle_owners, owners_by_line
+from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.idle_owners.paths import owners_by_line
 from hta_widgets.analyses.time.causes import IDLE_CAUSES, Share
 from hta_widgets.names.shorten import short_name
 from hta_widgets.panels.base.panel import Panel

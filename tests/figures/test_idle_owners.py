@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from hta_widgets.analyses.idle_owners import causes_by_device, idle_owners, owners_by_name
+from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.idle_owners.sums import causes_by_device, owners_by_name
 from hta_widgets.analyses.time.causes import CAUSE_NAMES
 from hta_widgets.figures import idle_owners as figures
 from hta_widgets.figures.base.style import CLASS_COLORS

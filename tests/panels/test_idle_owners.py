@@ -3,7 +3,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from hta_widgets.analyses.idle_owners import idle_owners, owners_by_path
+from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.idle_owners.sums import owners_by_path
 from hta_widgets.panels import Dashboard, IdleOwnersPanel
 from hta_widgets.trace.job import Job
 from hta_widgets.trace.opening.open import open_trace

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int64Array, Mask
 from hta_widgets.figures.base.drawing import Drawing, PlotlyTrace, trace
-from hta_widgets.figures.base.style import DEFAULT_HEIGHT, axis, drawing
+from hta_widgets.figures.base.style import DEFAULT_HEIGHT, axis, drawing, round_ticks
 from hta_widgets.figures.base.text import plot_text
-from hta_widgets.figures.base.ticks import round_ticks
 from hta_widgets.intervals import Times
 from hta_widgets.quantities import NS_PER_US, counted, time_unit
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hta_widgets.arrays import Float64Array
-from hta_widgets.figures.base.ticks import round_ticks
+from hta_widgets.figures.base.style import round_ticks
 from hta_widgets.figures.svg.elements import text_width
 
 _PADDING = 0.05

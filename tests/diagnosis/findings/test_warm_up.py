@@ -7,7 +7,8 @@ from contextlib import nullcontext
 import pytest
 
 from hta_widgets import diagnose
-from hta_widgets.analyses.idle_owners import causes_by_device, idle_owners
+from hta_widgets.analyses.idle_owners import idle_owners
+from hta_widgets.analyses.idle_owners.sums import causes_by_device
 from tests.analyses.generated_jobs import open_job
 from tests.diagnosis.findings.scripts import Host, diagnosed, found
 from tests.diagnosis.findings.thresholds import Case, cases, least_price, share

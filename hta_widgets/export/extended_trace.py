@@ -71,9 +71,9 @@ def write_extended(source: Path, target: Path, events: Iterable[bytes]) -> None:
     """Write a copy of a trace with more events, gzipped if the trace is compressed.
 
     The copy is written atomically. Its bytes are those of the source, except for the mark before
-    the events (see `trace.loaders.kineto.mark`) and the events added after the last one. Each item
-    is the JSON of one or more events, separated by `BETWEEN`. A truncated file is closed after its
-    last complete event.
+    the events (see `trace.loaders.kineto.brackets`) and the events added after the last one. Each
+    item is the JSON of one or more events, separated by `BETWEEN`. A truncated file is closed after
+    its last complete event.
     """
     with atomic_open(target, compressed_like=source) as out:
         for part in _extended(EventText(source), events):

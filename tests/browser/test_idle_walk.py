@@ -30,7 +30,7 @@ def walk(lab: Lab, source: str, part: str, line: str, idle_ms: float) -> None:
     _, shown = min(tick for tick in ticks if tick[1] != NO_OWNER)
     assert line.endswith(shown.lstrip("…"))
     page.execute(
-        "from hta_widgets.analyses.idle_owners import with_lines\n"
+        "from hta_widgets.analyses.idle_owners.paths import with_lines\n"
         "found = dash.panels['idle_owners'].result\n"
         "lines = with_lines(found.owners, found.paths)\n"
         "lines = lines[lines['line'] != ''].groupby('line')['idle_ns'].sum()"

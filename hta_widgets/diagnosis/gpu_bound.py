@@ -20,7 +20,7 @@ import pandas as pd
 
 from hta_widgets.analyses.budget.device_steps import calls_around
 from hta_widgets.analyses.launch_facts import launch_facts
-from hta_widgets.analyses.launch_facts.alike import multiprocessors
+from hta_widgets.analyses.launch_facts.alike import Multiprocessors, multiprocessors
 from hta_widgets.analyses.roofline import operator_label, over_ranks, roofline
 from hta_widgets.analyses.roofline.counted import IN_GRAPHS, REASONS
 from hta_widgets.analyses.roofline.formulas import ATTENTION, MOVING, PRODUCTS, inputs_of
@@ -955,8 +955,7 @@ def _keeps_out(context: Context, kernel: Row) -> dict[Condition, str]:
         or readable_name(kernel["name"])
     ):
         return {}
-    rank = context.job.rank(context.ranks[0])
-    gpu = multiprocessors(rank.trace.metadata)[rank.gpu_work.main_device]
+    (gpu,) = context.job.reduce(_multiprocessors_of, context.ranks[:1]).values()
     names = ("threads", "registers", "shared_bytes")
     fitting = gpu.fitting(*(np.array([kernel[name]]) for name in names))
     what = min(fitting, key=lambda name: int(fitting[name][0]))
@@ -972,7 +971,11 @@ def _keeps_out(context: Context, kernel: Row) -> dict[Condition, str]:
     return {}
 
 
-_OF_FUNCTION: Final = re.compile(r"^(?!.*at::native).*?(\w+)\([^()]*\)(?: const)?::[\[{]lambda")
+def _multiprocessors_of(rank: Rank) -> Multiprocessors:
+    return multiprocessors(rank.trace.metadata)[rank.gpu_work.main_device]
+
+
+_OF_FUNCTION: Final = re.compile(r"^(?!.*at::native).*?\b(\w+)\([^()]*\)(?: const)?::[\[{]lambda")
 """The function that holds a kernel's lambda; not PyTorch's, which other lines name by operator."""
 
 

@@ -126,10 +126,11 @@ def slow_host_copies(context: Context) -> Finding | None:
     if is_before and copied >= FEWEST_PARAMETERS:
         conditions.append(Condition.BEFORE_KERNELS)
     left, link = _pinned(context, whose)
-    if left and context.replay.is_sound and not {*conditions} & _NEED_NO_COPY:
-        pinned_ns = context.replay.gain_ns([WithoutCopies(whose, left)], context.steps.numbers)
-        if pinned_ns < price.lower_ns:
-            price = price._replace(lower_ns=pinned_ns, less_by="link")
+    if left and not {*conditions} & _NEED_NO_COPY:
+        less = WithoutCopies(whose, left)
+        pinned = context.price(exposed * (1 - left), less, has_lower=False)
+        if pinned.ns < price.lower_ns:
+            price = price._replace(lower_ns=pinned.ns, less_by="link")
     return context.finding(
         slow_host_copies,
         words=_words(context, ranks, steps)

@@ -106,11 +106,12 @@ def optimizer_steps(events: Events) -> StepMarks:
     """
     names = enumerate(events.name.values)
     rows = _annotations(events, [code for code, name in names if OPTIMIZER_STEP.fullmatch(name)])
+    threads = {*zip(events.pid[rows].tolist(), events.tid[rows].tolist(), strict=True)}
     until_ns = np.maximum.accumulate(np.append(-1, events.ends_of(rows)))[:-1]
     rows = rows[events.start_ns[rows] >= until_ns]
     codes = events.name.codes[rows]
     rows = rows[codes == np.bincount(codes).argmax()] if rows.size else rows
-    if rows.size < FEWEST_UPDATES or np.unique(events.tid[rows]).size > 1:
+    if rows.size < FEWEST_UPDATES or len(threads) > 1:
         rows = rows[:0]
     ends_ns, numbers = events.ends_of(rows), np.arange(1, max(rows.size, 1))
     return StepMarks(numbers, ends_ns[:-1], ends_ns[1:], rows[1:], "optimizer")

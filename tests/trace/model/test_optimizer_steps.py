@@ -62,6 +62,7 @@ def test_a_step_has_the_work_of_its_turn(tmp_path):
         ([*turns(6), *turns(4, SGD)], (1, 2, 3, 4, 5)),  # the one that is called most often
         ([*turns(6), *[{**each, "dur": 6} for each in turns(6)]], (1, 2, 3, 4, 5)),  # inside
         ([*turns(3), *turns(3, begin=800, tid=2)], ()),  # of two threads
+        ([*turns(6), *[{**each, "pid": 2} for each in turns(6, begin=101)]], ()),  # of two ranks
         (turns(6, "Optimizer.step#AdamW.step_2"), ()),
         (turns(6, "Optimizer.zero_grad#AdamW.zero_grad"), ()),
     ],

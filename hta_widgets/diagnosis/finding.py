@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import pandas as pd
 
-from hta_widgets.analyses.roofline.peaks import on_amd
+from hta_widgets.analyses.roofline.vendor import on_amd
 from hta_widgets.diagnosis.facts.conditions import Condition
 from hta_widgets.diagnosis.proof.what import Seen
 from hta_widgets.diagnosis.replay.edits import Edit

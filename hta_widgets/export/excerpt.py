@@ -20,9 +20,9 @@ from hta_widgets.errors import ParameterError, write_errors
 from hta_widgets.export.extended_trace import existing_folder, require_no_trace
 from hta_widgets.quantities import exact_microseconds
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.loaders.kineto.brackets import add_mark
 from hta_widgets.trace.loaders.kineto.categories import CATEGORIES
 from hta_widgets.trace.loaders.kineto.load import BASE_TIME, base_ns
+from hta_widgets.trace.loaders.kineto.mark import add_mark
 from hta_widgets.trace.model.events import GPU_SIDE, Events, Kind, KindSet, Trace
 from hta_widgets.trace.model.formats import UNPROFILED_STEP
 from hta_widgets.trace.ranks.rank import Rank

@@ -13,9 +13,10 @@ import msgspec
 from hta_widgets.atomic_write import atomic_write
 from hta_widgets.errors import ParameterError, write_errors
 from hta_widgets.trace.job import Job
-from hta_widgets.trace.loaders.kineto.brackets import WHITE, add_mark
+from hta_widgets.trace.loaders.kineto.brackets import WHITE
 from hta_widgets.trace.loaders.kineto.decode import Fields, decode_fields
 from hta_widgets.trace.loaders.kineto.format import KINETO
+from hta_widgets.trace.loaders.kineto.mark import add_mark
 from hta_widgets.trace.loaders.kineto.packing import is_gzip, packing_of
 from hta_widgets.trace.loaders.kineto.repair import are_values
 from hta_widgets.trace.loaders.kineto.text import EventText
@@ -71,7 +72,7 @@ def write_extended(source: Path, target: Path, events: Iterable[bytes]) -> None:
     """Write a copy of a trace with more events, gzipped if the trace is compressed.
 
     The copy is written atomically. Its bytes are those of the source, except for the mark before
-    the events (see `trace.loaders.kineto.brackets`) and the events added after the last one. Each
+    the events (see `trace.loaders.kineto.mark`) and the events added after the last one. Each
     item is the JSON of one or more events, separated by `BETWEEN`. A truncated file is closed after
     its last complete event.
     """

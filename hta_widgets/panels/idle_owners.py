@@ -10,7 +10,7 @@ from traitlets import Bool, Int
 from hta_widgets.analyses.idle_owners import IdleOwners, idle_owners
 from hta_widgets.analyses.idle_owners.paths import owners_by_line, with_lines
 from hta_widgets.analyses.idle_owners.sums import causes_by_device, owners_by_name, owners_by_path
-from hta_widgets.analyses.roofline.peaks import words_of
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.causes import idle_in_words
 from hta_widgets.figures.base.drawing import FEW_BARS, LONG_NAMES, Drawing, with_width
 from hta_widgets.figures.idle_owners import idle_causes, idle_owners_by_name

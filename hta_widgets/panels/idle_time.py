@@ -10,7 +10,7 @@ import pandas as pd
 from traitlets import Bool, Float, Int, List
 
 from hta_widgets.analyses.idle_time import IdleTime, idle_time
-from hta_widgets.analyses.roofline.peaks import words_of
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.causes import idle_in_words
 from hta_widgets.analyses.time.window import numbered_steps
 from hta_widgets.figures.base.drawing import Drawing

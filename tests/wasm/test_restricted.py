@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from hta_widgets.arrays import accepting_64_bits
+from hta_widgets.numpy_on_wasm import accepting_64_bits
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.cache import files
 from hta_widgets.trace.opening.open import open_trace

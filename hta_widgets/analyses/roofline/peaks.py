@@ -1,17 +1,15 @@
-"""Peak rates of GPUs, by the name of the device, as data; and the words of their vendors."""
+"""Peak rates of GPUs, by the name of the device, as data."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from hta_widgets.trace.job import Job
 from hta_widgets.trace.loaders.columns import whole_number
 from hta_widgets.trace.ranks.identity import GpusOfTrace
-from hta_widgets.trace.ranks.rank import Rank
 
 GIGA: Final = 10**9
 TERA: Final = 10**12
@@ -109,40 +107,3 @@ def peak_of(name: str, memory_bytes: int = 0) -> Peak | None:
         if peak.name.search(name) and memory_bytes >= peak.above_gib * _GIB:
             return peak
     return None
-
-
-_ON_AMD: Final = {
-    "CUDA graph": "HIP graph",
-    "tensor core": "matrix core",
-    "multiprocessor": "compute unit",
-    " SMs": " CUs",
-}
-
-
-def on_amd(text: str) -> str:
-    """The same text in AMD's words."""
-    for nvidia, amd in _ON_AMD.items():
-        text = text.replace(nvidia, amd)
-    return text
-
-
-def words_of(job: Job) -> Callable[[str], str]:
-    """A function that puts a text into the words of the vendor of a job's GPUs, by its first rank.
-
-    It looks at the rank only for a text with such words.
-    """
-
-    def worded(text: str) -> str:
-        other = on_amd(text)
-        if other == text:
-            return text
-        (is_amd,) = job.reduce(_is_amd, job.ranks[:1]).values()
-        return other if is_amd else text
-
-    return worded
-
-
-def _is_amd(rank: Rank) -> bool:
-    known = rank.trace.metadata
-    names = (each.name for each in devices_of(known).values())
-    return "hip_runtime_version" in known or any(name.startswith("AMD") for name in names)

@@ -13,7 +13,8 @@ from typing import Any, Final, TypedDict
 import pandas as pd
 
 from hta_widgets.analyses.launch_facts import launch_facts
-from hta_widgets.analyses.roofline.peaks import devices_of, words_of
+from hta_widgets.analyses.roofline.peaks import devices_of
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.server_steps import recording_in_words
 from hta_widgets.analyses.time.calls import captured_operators
 from hta_widgets.analyses.time.rows import Row, records

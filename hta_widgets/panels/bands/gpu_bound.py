@@ -16,7 +16,7 @@ from hta_widgets.analyses.roofline import (
     roofline,
     roofline_finding,
 )
-from hta_widgets.analyses.roofline.peaks import words_of
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.rows import records
 from hta_widgets.analyses.time.selection import TimeSelection
 from hta_widgets.diagnosis import Diagnosis

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias
 import numpy as np
 from traitlets import Bool, Float, Int, List, TraitType, Unicode
 
-from hta_widgets.analyses.roofline.peaks import words_of
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.panels.base.protocol import (
     ChoiceSpec,
     Choosable,

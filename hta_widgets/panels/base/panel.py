@@ -22,7 +22,7 @@ import pandas as pd
 from traitlets import Bool, Bunch, Int, List, TraitError, TraitType, observe, validate
 
 from hta_widgets.analyses.plain_text import bounded, csv_of, with_notices
-from hta_widgets.analyses.roofline.peaks import words_of
+from hta_widgets.analyses.roofline.vendor import words_of
 from hta_widgets.analyses.time.modules import recorded_calls
 from hta_widgets.diagnosis import diagnosis_of_phase
 from hta_widgets.errors import HtaWidgetsError, ParameterError, reason

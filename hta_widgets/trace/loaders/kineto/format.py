@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 from hta_widgets.errors import TraceFormatError
 from hta_widgets.progress import OnRead
 from hta_widgets.trace.loaders.columns import whole_number
-from hta_widgets.trace.loaders.kineto.brackets import is_derived
 from hta_widgets.trace.loaders.kineto.categories import (
     CATEGORY_KINDS,
     PROFILER_OWN,
@@ -22,6 +21,7 @@ from hta_widgets.trace.loaders.kineto.categories import (
 )
 from hta_widgets.trace.loaders.kineto.details import read_details
 from hta_widgets.trace.loaders.kineto.load import BASE_TIME, load_kineto, tool_of
+from hta_widgets.trace.loaders.kineto.mark import is_derived
 from hta_widgets.trace.loaders.kineto.refusals import other_tool, refuse_xplane
 from hta_widgets.trace.loaders.kineto.text import EventText
 from hta_widgets.trace.model.events import Kind, Trace

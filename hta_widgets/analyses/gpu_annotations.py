@@ -27,7 +27,6 @@ from hta_widgets.trace.model.events import Kind, TextColumn
 from hta_widgets.trace.model.formats import Recorded
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.model.questions import asked_once
-from hta_widgets.trace.model.steps import STEP_NAME
 from hta_widgets.trace.ranks.gpu_work import GpuWork
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -171,11 +170,10 @@ def _recorded_ranges(rank: Rank, size: int, selection: TimeSelection | None) -> 
 
 
 def _rows_of_ranges(rank: Rank) -> Int64Array:
-    """Rows of the annotations that the profiler recorded on the GPU, without ProfilerSteps."""
+    """Rows of the annotations that the profiler recorded on the GPU, without marks of steps."""
     events = rank.trace.events
     rows = events.rows_of(Kind.GPU_ANNOTATION)
-    steps = [code for code, name in enumerate(events.name.values) if STEP_NAME.match(name)]
-    return rows[~np.isin(events.name.codes[rows], steps)]
+    return rows[~rank.names_of_marks[events.name.codes[rows]]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

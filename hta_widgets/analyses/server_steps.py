@@ -344,7 +344,7 @@ def _are_same(ascending: Sequence[int]) -> bool:
 def step_source(job: Job) -> str:
     """What marks the steps of a job: one of `StepSource`, or ``none``."""
     found = job.reduce(step_source_of, job.ranks).values()
-    order = ("server", "ProfilerStep", "request", "optimizer")
+    order = ("server", "ProfilerStep", "range", "request", "optimizer")
     return next((each for each in order if each in found), "none")
 
 

@@ -34,7 +34,6 @@ from hta_widgets.trace.model.cut_forest import Thread
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Kind
 from hta_widgets.trace.model.formats import LOST_WORK
 from hta_widgets.trace.model.nesting import NO_PARENT
-from hta_widgets.trace.model.steps import STEP_NAME
 from hta_widgets.trace.ranks.facts import health_of, rank_records
 from hta_widgets.trace.ranks.rank import Rank
 
@@ -465,7 +464,7 @@ def _owned(rank: Rank, own: OwnCpuTime, time: Intervals) -> dict[str, list[CpuOw
     is_operator = calls.kind == Kind.CPU_OP
     is_call = calls.is_launch_call & (calls.operator[:-1] == NO_PARENT)
     is_range = (calls.kind == Kind.ANNOTATION) & (calls.operator[:-1] == NO_PARENT)
-    is_range &= ~(calls.named(STEP_NAME.match) | calls.named(_COLLECTIVE.match))
+    is_range &= ~calls.named(_COLLECTIVE.match)
     is_range &= not calls.has_frames
     is_owner, begins = is_operator | is_call | is_range, has_cpu_time(rank)
     begins &= time.covers(calls.start_ns)

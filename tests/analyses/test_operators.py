@@ -27,6 +27,9 @@ from tests.analyses.generated_jobs import open_job
 from tests.analyses.test_idle_owners import annotation, frame
 from tests.analyses.test_modules import modules_and_work
 from tests.kineto_text import call, host, kernel, step
+from tests.nsys_export import KERNEL, NVTX, RUNTIME, STRINGS, nvtx, strings, write_sqlite
+from tests.nsys_export import call as nsys_call
+from tests.nsys_export import kernel as nsys_kernel
 from tests.raw_modules import RawModules
 from tests.raw_operators import RawOperators
 
@@ -437,3 +440,15 @@ def test_a_format_without_operators_is_not_told_how_to_record_them(real_traces):
             "an Nsight Systems export has no operators",
             LAUNCH_CALLS_INSTEAD,
         )
+
+
+def test_ranges_for_operators_have_no_options_of_the_profiler(tmp_path):
+    tables = {
+        STRINGS: strings("gemm", "cudaLaunchKernel"),
+        KERNEL: [nsys_kernel(40, 60, correlation=1)],
+        RUNTIME: [nsys_call(10, 20, correlation=1)],
+        NVTX: [nvtx(0, 30, "aten::mm")],
+    }
+    job = open_trace(write_sqlite(tmp_path / "mm.sqlite", tables), progress=False)
+    notices = [operators(job, by=by).notices[-1] for by in ("shape", "stack")]
+    assert notices == ["no shapes were recorded", "no Python frames were recorded"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hta_widgets.trace.loaders.kineto.load import load_kineto
 from hta_widgets.trace.model.cut_forest import CutForest, cut_forest, depths
 from hta_widgets.trace.model.nesting import parent_rows
+from hta_widgets.trace.model.steps import mark_names, profiler_steps
 from tests.call_stacks import Call, cut
 from tests.kineto_text import call, host, kernel, step, write
 
@@ -31,7 +32,8 @@ NAMES = (
 
 def forest_of(folder, events):
     table = load_kineto(write(folder / "trace.json", events), rank=0).events
-    return table, CutForest(**cut_forest(table, parent_rows(table)))
+    names = mark_names(table, profiler_steps(table))
+    return table, CutForest(**cut_forest(table, parent_rows(table), names))
 
 
 def as_calls(events):

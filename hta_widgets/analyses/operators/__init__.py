@@ -367,8 +367,10 @@ def _missing(job: Job, rows: Mapping[int, OperatorRows], by: RowsBy) -> tuple[st
         said = (NO_OPERATORS,) if by_profiler else job.lacking(rows, Recorded.OPERATORS)
         has_launches = any(each.columns["rank"].size for each in rows.values())
         return (*said, *((LAUNCH_CALLS_INSTEAD,) if has_launches else ()))
-    if by == "shape" and by_profiler and not any(each.has_shapes for each in listed):
-        return (NO_SHAPES,)
-    if by == "stack" and by_profiler and not any(each.has_frames for each in listed):
-        return (NO_STACKS,)
-    return ()
+    missing = {
+        "shape": "" if any(each.has_shapes for each in listed) else NO_SHAPES,
+        "stack": "" if any(each.has_frames for each in listed) else NO_STACKS,
+    }.get(by)
+    if not missing:
+        return ()
+    return (missing if by_profiler else missing.partition(" (")[0],)  # its options are in brackets

@@ -15,7 +15,6 @@ from hta_widgets.grouping import grouped
 from hta_widgets.trace.model.events import Kind, SideTable
 from hta_widgets.trace.model.nesting import NO_PARENT
 from hta_widgets.trace.model.questions import asked_once
-from hta_widgets.trace.model.steps import STEP_NAME
 from hta_widgets.trace.ranks.rank import Rank
 
 MODULE: Final = re.compile(r"^nn\.Module: (?!GraphModule)")
@@ -196,7 +195,7 @@ def recorded_calls(rank: Rank) -> RecordedCalls:
         return RecordedCalls(modules=True, annotations=True, shapes=True)
     events = rank.trace.events
     ranges = events.rows_of(Kind.ANNOTATION, Kind.GPU_ANNOTATION)
-    own = ranges[~events.named(ranges, STEP_NAME)]
+    own = ranges[~rank.names_of_marks[events.name.codes[ranges]]]
     frames = events.rows_of(Kind.PYTHON)
     has_regions = not events.named(own, NO_REGION).all()
     codes, texts = events.texts_at("operators", "input_dims", events.rows_of(Kind.CPU_OP))

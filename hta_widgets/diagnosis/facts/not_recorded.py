@@ -129,7 +129,7 @@ _SERVER_COLLECTIVES: Final = _COLLECTIVES._replace(
 )
 _IN_NSYS: Final = {
     _GPU_WORK.how: "Record with nsys profile --trace=cuda,nvtx",
-    _STEPS.how: "Mark them with NVTX ranges: ProfilerStep#1, ProfilerStep#2 and so on",
+    _STEPS.how: "Mark them with NVTX ranges: iteration 1, iteration 2 and so on",
     _HOST_CODE.how: "Record an NVTX range for each operator, in PyTorch with "
     "torch.autograd.profiler.emit_nvtx()",
     _LAST_WORK.how: "Wait for the GPU before the recording ends (torch.cuda.synchronize(), in C++ "

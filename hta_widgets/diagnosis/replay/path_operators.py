@@ -12,7 +12,6 @@ from hta_widgets.analyses.time.calls import Calls, calls_of, nearest_at_or_above
 from hta_widgets.analyses.time.patterns import BACKWARD_WAIT
 from hta_widgets.arrays import Int64Array
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.steps import STEP_NAME
 from hta_widgets.trace.ranks.rank import Rank
 
 BETWEEN_CALLS: Final = "between calls"
@@ -56,14 +55,13 @@ def operators_of(rank: Rank, pieces: RankPieces) -> OperatorTimes:
     Calls of the runtime belong to what makes them; the times add up to those of the pieces.
     """
     calls, events = calls_of(rank), rank.trace.events
-    steps = calls.named(STEP_NAME.match)
     launch = np.full(events.start_ns.size, NOBODY, dtype=np.int32)
     launch[rank.gpu_work.rows] = rank.gpu_work.launch
     gpu = calls.places_of(launch[pieces.operation].astype(np.int64))
     del launch  # 6 MB, not to be held while the host's pieces are cut
     nobody = calls.name.dtype.type(NOBODY)
     of_call = np.append(calls.name, nobody)[
-        nearest_at_or_above(calls.forest, ~calls.is_launch_call & ~steps)
+        nearest_at_or_above(calls.forest, ~calls.is_launch_call)
     ]
     of_call = np.append(of_call, nobody)
     # by code of a name; the last entry is for what has none

@@ -41,9 +41,8 @@ from numpy.typing import NDArray
 
 from hta_widgets.arrays import Int32Array, Int64Array, IntArray, Mask
 from hta_widgets.intervals import Times
-from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind, fitting
+from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.model.nesting import NO_PARENT, calls_in_preorder, places_of
-from hta_widgets.trace.model.steps import STEP_NAME
 
 TOLERANCE_NS: Final = 2_000
 """Most that rounding to whole µs, and two clocks, can explain: no reason to lift a call."""
@@ -118,14 +117,16 @@ def depths(ends: IntArray) -> Int32Array:
     return np.cumsum(1 - that_end, dtype=np.int32) - np.int32(1)
 
 
-def cut_forest(events: Events, parents: Int32Array) -> Mapping[str, NDArray[Any]]:
+def cut_forest(events: Events, parents: Int32Array, step_names: Mask) -> Mapping[str, NDArray[Any]]:
     """Columns of the `CutForest` of a trace, given the row of the call around each as recorded.
+
+    It lacks the marks of steps, whose names are given by code.
 
     The recorded parents (see `nesting.parent_rows`) are right, except for calls that outlive their
     parent, and calls inside these that start or end after the cut. Only these few are looked at one
     by one.
     """
-    is_mark = _is_step_mark(events)
+    is_mark = step_names[events.name.codes]
     rows = calls_in_preorder(events)
     rows = rows[~is_mark[rows]]
     cutter = _Cutter(events, rows, _recorded_parents(events, parents, rows, is_mark))
@@ -136,11 +137,6 @@ def cut_forest(events: Events, parents: Int32Array) -> Mapping[str, NDArray[Any]
         "cut_end_ns": cutter.cut_end,
         "ends": cutter.subtree_ends(),
     }
-
-
-def _is_step_mark(events: Events) -> Mask:
-    names = events.name.values
-    return fitting(STEP_NAME.match, names, range(len(names)))[events.name.codes]
 
 
 def _recorded_parents(

@@ -1,4 +1,4 @@
-"""Step marks (from a profiler, a server, requests or an optimizer), and which are analysed."""
+"""Step marks of a profiler, a server, a program, its requests or optimizer; which are analysed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,30 @@ from typing import Literal
 import numpy as np
 
 from hta_widgets.arrays import Int32Array, Int64Array, Mask
+from hta_widgets.grouping import distinct
 from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import pd
-from hta_widgets.trace.model.events import GPU_SIDE, Events, Kind, KindSet
+from hta_widgets.trace.model.events import GPU_SIDE, LAUNCH_CALLS, Events, Kind, KindSet, fitting
 from hta_widgets.trace.model.server_steps import ServerSteps
 
 STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})(?!\d)")
 """Names of step marks, with a step number that fits into 64 bits."""
 
+
+NUMBERED_RANGE = re.compile(
+    r"((?:step|iter(?:ation)?|batch)s?)[\W_]{0,4}(\d{1,9})\Z", re.IGNORECASE
+)
+"""End of the names of ranges that count a loop: ``iteration7``, ``train_step 12``, ``Step::3``."""
+
+WARM_UP = re.compile(r"warm", re.IGNORECASE)
+"""In the names of ranges that count a warm-up, which is not what was to be measured."""
+
+FEWEST_RANGES = 3
+"""Fewest of these that mark steps: two to analyse, and the last."""
+
+LEAST_CALLS = 0.5
+"""Fraction of the CUDA or HIP calls that must be inside such ranges: those of a loader's thread, or
+around the optimizer alone, are no steps."""
 
 REQUEST_SPAN = re.compile(r"execute_diffusion_\d{1,9}_\d{1,9}x\d{1,9}|model_inference", re.ASCII)
 """Spans of whole requests, from xDiT and from scripts that record one."""
@@ -27,7 +43,9 @@ OPTIMIZER_STEP = re.compile(r"Optimizer\.step#\w+\.step", re.ASCII)
 FEWEST_UPDATES = 4
 """Fewest steps of an optimizer that mark those of the training: three from end to end."""
 
-StepSource = Literal["ProfilerStep", "server", "request", "optimizer"]
+NO_NUMBER = -1
+
+StepSource = Literal["ProfilerStep", "server", "range", "request", "optimizer"]
 """What wrote the step marks."""
 
 
@@ -86,6 +104,46 @@ def profiler_steps(events: Events) -> StepMarks:
     return StepMarks(number, start_ns, end_ns, rows, of_processes=of_processes)
 
 
+def range_steps(events: Events) -> StepMarks:
+    """List the ranges by which a program counts its steps: the longest series that can be steps.
+
+    Programs that are recorded with Nsight Systems have no ProfilerSteps, and most name a range for
+    each iteration, as NVIDIA's own examples do. Its numbers go up by one, and no two ranges are
+    open at once, on one thread, which shows that they are no sizes of a batch (8, 16, 32), and not
+    parts of other steps.
+    """
+    rows, names = events.rows_of(Kind.ANNOTATION), events.name.values
+    codes = events.name.codes[rows]
+    series, number = np.full((2, len(names) + 1), NO_NUMBER)
+    known: dict[str, int] = {}
+    for code in distinct(codes[codes >= 0]).tolist():
+        found = NUMBERED_RANGE.search(names[code])
+        if found and not WARM_UP.search(names[code]):
+            counted = names[code][: found.end(1)]
+            series[code], number[code] = known.setdefault(counted, len(known)), int(found[2])
+    of_row = series[codes]
+    in_order = np.argsort(of_row, kind="stable")[np.count_nonzero(of_row == NO_NUMBER) :]
+    of_each = np.split(rows[in_order], np.flatnonzero(np.diff(of_row[in_order])) + 1)
+    of_each = [own for own in of_each if own.size >= FEWEST_RANGES]
+    calls_ns = events.start_ns[events.rows_of(*LAUNCH_CALLS)]
+    for own in sorted(of_each, key=lambda own: -int(events.duration_ns[own].sum())):
+        numbers = number[events.name.codes[own]]
+        marks = StepMarks(numbers, events.start_ns[own], events.ends_of(own), own, "range")
+        if _count_steps(events, marks, calls_ns):
+            return marks
+    return StepMarks(rows[:0], rows[:0], rows[:0], rows[:0], "range")
+
+
+def _count_steps(events: Events, marks: StepMarks, calls_ns: Times) -> bool:
+    threads = {*zip(events.pid[marks.rows].tolist(), events.tid[marks.rows].tolist(), strict=True)}
+    counts_up = (np.diff(marks.number) == 1).all()
+    if len(threads) > 1 or not counts_up or (marks.start_ns[1:] < marks.end_ns[:-1]).any():
+        return False
+    latest = np.searchsorted(marks.start_ns, calls_ns, side="right") - 1
+    inside = np.count_nonzero((latest >= 0) & (calls_ns < marks.end_ns[latest]))
+    return bool(inside and inside >= LEAST_CALLS * calls_ns.size)
+
+
 def request_steps(events: Events) -> StepMarks:
     """List the requests that the CPU recorded, from 0; a request inside another is part of it."""
     names = enumerate(events.name.values)
@@ -120,6 +178,19 @@ def optimizer_steps(events: Events) -> StepMarks:
 def _annotations(events: Events, codes: Collection[int]) -> Int64Array:
     rows = events.rows_of(Kind.ANNOTATION, Kind.CPU_OP)
     return rows[np.isin(events.name.codes[rows], [*codes])]
+
+
+def mark_names(events: Events, steps: StepMarks) -> Mask:
+    """Mask of the names, by code, of ProfilerSteps and numbered ranges that mark steps.
+
+    These are no part of what a program does: "98 % of it in iteration 7" says nothing. The last
+    entry, for no name, is False.
+    """
+    names = events.name.values
+    found = fitting(STEP_NAME.match, names, range(len(names)))
+    if steps.source == "range":
+        found[events.name.codes[steps.rows]] = True
+    return found
 
 
 def marks_of_steps(profiler: StepMarks, server: ServerSteps, *, is_training: bool) -> StepMarks:

@@ -32,9 +32,11 @@ from hta_widgets.trace.model.server_steps import ServerSteps, server_steps
 from hta_widgets.trace.model.steps import (
     StepMarks,
     StepSource,
+    mark_names,
     marks_of_steps,
     optimizer_steps,
     profiler_steps,
+    range_steps,
     request_steps,
     rows_to_analyse,
 )
@@ -71,9 +73,12 @@ _COUNTERS: Final = "{} counter values are only in job.events: no analysis uses t
 _MARKS: Final[Mapping[StepSource, str]] = {
     "ProfilerStep": "ProfilerStep",
     "server": "server step",
+    "range": "numbered range",
     "request": "request",
     "optimizer": "training step",
 }
+_BY_RANGES: Final = "no ProfilerSteps are recorded: ranges such as '{}' mark the steps"
+_NAME_CHARACTERS: Final = 40
 _BY_OPTIMIZER: Final = (
     "no ProfilerSteps are recorded: steps last from the end of one Optimizer.step to the end of "
     "the next"
@@ -274,13 +279,20 @@ class Rank:
 
     @cached_property
     def steps(self) -> StepMarks:
-        """Marks of steps: ProfilerSteps, or spans of a server or of requests, or an optimizer's."""
+        """Marks of steps: of the profiler, a server, ranges, requests or an optimizer."""
         events, server, profiler = self.trace.events, self.server_steps, self.profiler_steps
         if len(server):
             return read_only(marks_of_steps(profiler, server, is_training=trains(events)))
         if len(profiler):
             return profiler
+        if len(ranges := range_steps(events)):
+            return read_only(ranges)
         return read_only(optimizer_steps(events) if trains(events) else request_steps(events))
+
+    @cached_property
+    def names_of_marks(self) -> Mask:
+        """Which names, by code, mark steps: no call is inside these marks (see `mark_names`)."""
+        return mark_names(self.trace.events, self.steps)
 
     @cached_property
     def analysed(self) -> Mask:
@@ -443,8 +455,13 @@ class Rank:
 
     def _step_notices(self) -> list[Notice]:
         distinct = self.steps.distinct
-        by_optimizer = self.steps.source == "optimizer" and len(distinct) > 0
-        found = [Notice(_BY_OPTIMIZER)] if by_optimizer else []
+        found = []
+        if distinct and self.steps.source == "optimizer":
+            found = [Notice(_BY_OPTIMIZER)]
+        elif self.steps.source == "range":
+            (name,) = self.trace.events.names_at(self.steps.rows[:1])
+            name = name[:_NAME_CHARACTERS].replace("{", "(").replace("}", ")")
+            found = [Notice(_BY_RANGES.format(name))]
         if len(distinct) < 2 or self.settings.include_last_profiler_step:  # noqa: PLR2004
             return found
         kept = f"steps {number_ranges(distinct[:-1])} are"

@@ -477,7 +477,7 @@ def _template(rank: Rank, capture: Capture) -> _Template:
 
 
 def _forest(rank: Rank) -> dict[str, NDArray[Any]]:
-    return {**cut_forest(rank.trace.events, rank.parents)}
+    return {**cut_forest(rank.trace.events, rank.parents, rank.names_of_marks)}
 
 
 def _take(column: NDArray[Any] | TextColumn, places: Int64Array) -> NDArray[Any] | TextColumn:

@@ -14,7 +14,7 @@ from hta_widgets.analyses.roofline.formulas import COMPUTING, MOVING
 from hta_widgets.analyses.time.patterns import PREPROCESSING
 from hta_widgets.trace.model.formats import UNPROFILED_STEP
 from hta_widgets.trace.model.kernels import COMMUNICATION_NAMES, COMPUTATION_NAMES, MEMORY_NAMES
-from hta_widgets.trace.model.steps import NUMBERED_RANGE, REQUEST_SPAN, WARM_UP
+from hta_widgets.trace.model.steps import NUMBERED_RANGE, REQUEST_SPAN, UNNUMBERED_RANGE, WARM_UP
 
 
 def words(text: str) -> frozenset[str]:
@@ -201,7 +201,15 @@ READ_IN_CALLS: Final = tuple(
                 REQUEST_SPAN.pattern,
             ),
         ),
-        (re.IGNORECASE, (PREPROCESSING.pattern, NUMBERED_RANGE.pattern, WARM_UP.pattern)),
+        (
+            re.IGNORECASE,
+            (
+                PREPROCESSING.pattern,
+                NUMBERED_RANGE.pattern,
+                rf"\A(?:{UNNUMBERED_RANGE.pattern})\Z",
+                WARM_UP.pattern,
+            ),
+        ),
     )
     for part in parts
 )

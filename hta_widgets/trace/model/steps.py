@@ -25,6 +25,11 @@ NUMBERED_RANGE = re.compile(
 )
 """End of the names of ranges that count a loop: ``iteration7``, ``train_step 12``, ``Step::3``."""
 
+UNNUMBERED_RANGE = re.compile(
+    r"(?:train(?:ing)?[ _-]?)?(?:step|iter(?:ation)?|batch)", re.IGNORECASE
+)
+"""Names of ranges that mark each turn of a loop without its number."""
+
 WARM_UP = re.compile(r"warm", re.IGNORECASE)
 """In the names of ranges that count a warm-up, which is not what was to be measured."""
 
@@ -105,22 +110,24 @@ def profiler_steps(events: Events) -> StepMarks:
 
 
 def range_steps(events: Events) -> StepMarks:
-    """List the ranges by which a program counts its steps: the longest series that can be steps.
+    """List the ranges by which a program marks its steps: the longest series that can be steps.
 
     Programs that are recorded with Nsight Systems have no ProfilerSteps, and most name a range for
     each iteration, as NVIDIA's own examples do. Its numbers go up by one, and no two ranges are
     open at once, on one thread, which shows that they are no sizes of a batch (8, 16, 32), and not
-    parts of other steps.
+    parts of other steps. Without numbers (``train_step``), they are counted from 0.
     """
     rows, names = events.rows_of(Kind.ANNOTATION), events.name.values
     codes = events.name.codes[rows]
     series, number = np.full((2, len(names) + 1), NO_NUMBER)
-    known: dict[str, int] = {}
+    known: dict[tuple[str, bool], int] = {}
     for code in distinct(codes[codes >= 0]).tolist():
-        found = NUMBERED_RANGE.search(names[code])
-        if found and not WARM_UP.search(names[code]):
-            counted = names[code][: found.end(1)]
-            series[code], number[code] = known.setdefault(counted, len(known)), int(found[2])
+        name, found = names[code], NUMBERED_RANGE.search(names[code])
+        if found and not WARM_UP.search(name):
+            series[code] = known.setdefault((name[: found.end(1)], True), len(known))
+            number[code] = int(found[2])
+        elif UNNUMBERED_RANGE.fullmatch(name):
+            series[code] = known.setdefault((name, False), len(known))
     of_row = series[codes]
     in_order = np.argsort(of_row, kind="stable")[np.count_nonzero(of_row == NO_NUMBER) :]
     of_each = np.split(rows[in_order], np.flatnonzero(np.diff(of_row[in_order])) + 1)
@@ -128,6 +135,7 @@ def range_steps(events: Events) -> StepMarks:
     calls_ns = events.start_ns[events.rows_of(*LAUNCH_CALLS)]
     for own in sorted(of_each, key=lambda own: -int(events.duration_ns[own].sum())):
         numbers = number[events.name.codes[own]]
+        numbers = np.arange(own.size) if (numbers == NO_NUMBER).all() else numbers
         marks = StepMarks(numbers, events.start_ns[own], events.ends_of(own), own, "range")
         if _count_steps(events, marks, calls_ns):
             return marks

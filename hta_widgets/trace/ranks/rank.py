@@ -73,7 +73,7 @@ _COUNTERS: Final = "{} counter values are only in job.events: no analysis uses t
 _MARKS: Final[Mapping[StepSource, str]] = {
     "ProfilerStep": "ProfilerStep",
     "server": "server step",
-    "range": "numbered range",
+    "range": "step range",
     "request": "request",
     "optimizer": "training step",
 }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hta_widgets import diagnose, open_trace
+from hta_widgets import anonymise, diagnose, open_trace
 from hta_widgets.analyses import gpu_annotations, step_table
 from hta_widgets.sample import write_sample
 from hta_widgets.trace.model.steps import FEWEST_RANGES, LEAST_CALLS, NUMBERED_RANGE
@@ -60,7 +60,19 @@ def test_names_that_count(tmp_path, text):
     assert (rank.steps.source, rank.steps.distinct) == ("range", (7, 8, 9, 10))
     said = [each.text() for each in rank.notices]
     assert any(f"ranges such as '{text.format(7)}' mark the steps" in each for each in said)
-    assert any("the last numbered range, 10, is left out" in each for each in said)
+    assert any("the last step range, 10, is left out" in each for each in said)
+
+
+@pytest.mark.parametrize("name", ["step", "Iteration", "train_step", "Training step", "batch"])
+def test_ranges_without_numbers_are_counted(tmp_path, name):
+    assert rank_of(tmp_path, ranges([name] * 4)).steps.distinct == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "name", ["forward", "step of optimizer", "backward_step", "steps", "epoch"]
+)
+def test_other_ranges_without_numbers_mark_no_steps(tmp_path, name):
+    assert not len(rank_of(tmp_path, ranges([name] * 4)).steps)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +122,9 @@ def test_of_several_series_the_longest_counts(tmp_path):
     ]
     loads = ranges(numbered("load batch {}", 6), every=60, length=50, tid=2)
     warm = ranges(["warmup iteration 0"], begin=-2000, length=1900)
-    rank = rank_of(tmp_path, [*parts, *loads, *warm, *ranges(numbered("step {}"))])
+    of_optimizer = ranges(["step"] * 4, begin=70, length=8)
+    marks = [*parts, *loads, *warm, *of_optimizer, *ranges(numbered("step {}"))]
+    rank = rank_of(tmp_path, marks)
     assert rank.steps.distinct == (0, 1, 2, 3)
 
 
@@ -131,6 +145,16 @@ def test_names_are_only_text(tmp_path, text):
     rank = rank_of(tmp_path, ranges(numbered(text)))
     assert rank.steps.source == "range"
     assert any("mark the steps" in each.text() for each in rank.notices)
+
+
+@pytest.mark.parametrize("text", ["Client's iteration {}", "train_step"])
+def test_an_anonymous_copy_has_the_same_steps(tmp_path, text):
+    rank = rank_of(tmp_path, [*ranges(["warmup step 1"] * 3, begin=-900), *ranges(numbered(text))])
+    anonymise(tmp_path / "trace.json", tmp_path / "copy")
+    copy = open_trace(tmp_path / "copy", progress=False).rank(0)
+    assert copy.steps.source == "range"
+    pd.testing.assert_frame_equal(copy.steps.to_frame(), rank.steps.to_frame())
+    assert not any("Client" in name for name in copy.trace.events.name.values)
 
 
 COUNTED = ("step ", "iter_", "outer batch ")

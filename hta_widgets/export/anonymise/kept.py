@@ -206,7 +206,7 @@ READ_IN_CALLS: Final = tuple(
             (
                 PREPROCESSING.pattern,
                 NUMBERED_RANGE.pattern,
-                rf"\A(?:{UNNUMBERED_RANGE.pattern})\Z",
+                UNNUMBERED_RANGE.pattern,
                 WARM_UP.pattern,
             ),
         ),

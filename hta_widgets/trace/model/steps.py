@@ -26,7 +26,7 @@ NUMBERED_RANGE = re.compile(
 """End of the names of ranges that count a loop: ``iteration7``, ``train_step 12``, ``Step::3``."""
 
 UNNUMBERED_RANGE = re.compile(
-    r"(?:train(?:ing)?[ _-]?)?(?:step|iter(?:ation)?|batch)", re.IGNORECASE
+    r"\A(?:train(?:ing)?[ _-]?)?(?:step|iter(?:ation)?|batch)\Z", re.IGNORECASE
 )
 """Names of ranges that mark each turn of a loop without its number."""
 
@@ -126,7 +126,7 @@ def range_steps(events: Events) -> StepMarks:
         if found and not WARM_UP.search(name):
             series[code] = known.setdefault((name[: found.end(1)], True), len(known))
             number[code] = int(found[2])
-        elif UNNUMBERED_RANGE.fullmatch(name):
+        elif UNNUMBERED_RANGE.search(name):
             series[code] = known.setdefault((name, False), len(known))
     of_row = series[codes]
     in_order = np.argsort(of_row, kind="stable")[np.count_nonzero(of_row == NO_NUMBER) :]

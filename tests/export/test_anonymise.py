@@ -269,7 +269,7 @@ PARTS = (
 )
 NOT_OF_NAMES = {"_NUMBER", "_DIGITS", "_DIMENSION", "_LIMIT", "_ELEMENT_BYTES", "_NOT_A_LETTER"} | {
     *("_TOP_PACKAGE", "_CALLED", "_NAMESPACE", "_INSTANCE", "_NAME", "_TENSOR", "_NODE", "_FLOAT8"),
-    *("_OF_PYTORCH", "INSTANCE", "_EXCHANGE"),
+    *("_OF_PYTORCH", "INSTANCE", "_EXCHANGE", "_WORD"),
 }
 """Patterns that read texts other than names of events, or those of formats without copies, or that
 shorten what is shown."""
@@ -277,6 +277,7 @@ OF_KERNELS = {
     *("ATTENTION", "PRODUCT", "TENSOR_CORES", "FP32", "ELEMENTWISE", "_BUILT_IN", "_TF32", "_HALF"),
     *("_LAYOUT", "_CHANNELS_LAST", "_FLUSHES", "_MEMSET_NAME", "_COPY_NAME", "_COPY_IN_WORDS"),
     *("EXPERT_KERNELS", "_OF_EXPERTS", "_OF_TRITON", "_OF_AITER", "_OF_HOPPER"),
+    "KERNELS_OF_TRAINING",
 }
 """Patterns of names of kernels."""
 

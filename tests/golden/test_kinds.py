@@ -9,7 +9,9 @@ from tests.golden.test_verdicts import recordings
 
 KINDS = {
     "training": [
+        "converted/compare_control/cupti_csv",
         "converted/compare_control/nsys_sqlite",
+        "converted/dlrm_2rank/cupti_csv",
         "converted/dlrm_2rank/nsys_parquetdir",
         "converted/dlrm_2rank/nsys_sqlite",
         "converted/dlrm_2rank/nsys_sqlite_node",
@@ -17,6 +19,7 @@ KINDS = {
         "kineto/compare_test",
         "kineto/ddp_rank1of2",
         "kineto/dlrm_2rank",
+        "kineto/mi210_gpu_only",
         "kineto/mi250_toy",
         "kineto/ns_resolution",
         "more/dlrm_8rank",
@@ -42,13 +45,10 @@ KINDS = {
     "CPU only": ["kineto/cpu_only", "kineto/no_distributed_info", "kineto/no_rank"],
     # GPU work without operators: kernels, or sums of them
     "unknown": [
-        "converted/compare_control/cupti_csv",
         "converted/compare_control/nsys_recipe",
-        "converted/dlrm_2rank/cupti_csv",
         "converted/dlrm_2rank/nsys_recipe",
         "converted/h100_bert/cupti_csv",
         "converted/h100_bert/nsys_recipe",
-        "kineto/mi210_gpu_only",
         "nsys/healthy_1pct.sqlite",
     ],
 }
@@ -59,7 +59,7 @@ IN_WORDS = {
     "kineto/vllm_piecewise": "vLLM server",
     "kineto/alexnet": "inference, steps not marked",
     "kineto/dlrm_2rank": "training",
-    "kineto/mi210_gpu_only": "",
+    "kineto/mi210_gpu_only": "training",
 }
 
 GRAPHS = {"sglang_capture": (544,), "vllm_piecewise_capture": (4, *[15] * 23, 12)}

@@ -48,6 +48,23 @@ KINDS = [
     ([*WORK, host(0, 9, "execute_diffusion_3_64x64", cat="user_annotation")], "request"),
     ([*WORK, OPTIMIZER], "training"),
     ([*WORK, host(0, 9, "## backward ##", cat="user_annotation")], "training"),
+    ([*WORK, host(0, 9, "backward_pass", cat="user_annotation")], "training"),
+    ([*WORK, host(0, 9, "loss.Backward()", cat="user_annotation"), OPERATOR], "training"),
+    (
+        [*WORK, host(0, 9, "feedbackward", cat="user_annotation"), OPERATOR],
+        "inference without marks",
+    ),
+    ([*WORK, host(0, 9, "backward")], "inference without marks"),  # an operator of that name
+    # kernels, where no operators are recorded
+    ([*WORK, kernel(0, 9, name="ampere_sgemm_wgrad")], "training"),
+    ([*WORK, kernel(0, 9, name="flash_bwd_dot_kernel")], "training"),
+    ([*WORK, kernel(0, 9, name="void (anonymous namespace)::AdamFunctor<float>")], "training"),
+    ([*WORK, kernel(0, 9, name="adamw_kernel3")], "training"),
+    (
+        [*WORK, kernel(0, 9, name="cudnn::bn_bw_dgrad"), *[kernel(0, 9, name="hadamard_w")]],
+        "unknown",
+    ),
+    ([*WORK, kernel(0, 9, name="layer_norm_backward"), OPERATOR], "inference without marks"),
     ([*WORK, host(0, 9, "aten::_fused_adamw_")], "training"),
     ([*WORK, OPTIMIZER, step(1, 0, 100)], "training"),
     # a backward pass: the name of one operator may be anything

@@ -19,6 +19,7 @@ from hta_widgets.trace.loaders.kineto.format import KINETO
 from hta_widgets.trace.model.details import may_have_memory
 from hta_widgets.trace.model.events import LAUNCH_CALLS, Events, Kind
 from hta_widgets.trace.model.formats import Format
+from hta_widgets.trace.model.training import trains
 from hta_widgets.trace.ranks.recorded_kind import RecordedKind
 
 
@@ -185,7 +186,6 @@ RECORDING_PATTERNS: Final = {
     r"|Torch-Compiled Region|: compile_wrapper|(?m:^triton_(?:poi|red|per|tem)_)",
     Condition.GRAPHS: r"(?:cuda|cu|hip)GraphLaunch",
     Condition.CAPTURING: r"(?:cuda|cu|hip)StreamBeginCapture",
-    Condition.TRAINING: r"(?m:^(?:autograd::engine::|Optimizer\.step))",
     Condition.VLLM: r"(?m:^vllm::)|\bvllm/",
     Condition.SGLANG: r"\bsglang/",
     Condition.AMD: r"(?m:^hip\w*Launch)",
@@ -270,6 +270,7 @@ def conditions_of(
         Condition.STACKS: bool((events.kind == Kind.PYTHON).any()),
         Condition.MEMORY: may_have_memory(events),
         Condition.NO_OPERATORS: no_operators,
+        Condition.TRAINING: trains(events),
     }
     found |= holding(of_options)
     found |= {each for each in _SERVERS if each.value == kind.engine}

@@ -15,6 +15,7 @@ from hta_widgets.analyses.time.patterns import PREPROCESSING
 from hta_widgets.trace.model.formats import UNPROFILED_STEP
 from hta_widgets.trace.model.kernels import COMMUNICATION_NAMES, COMPUTATION_NAMES, MEMORY_NAMES
 from hta_widgets.trace.model.steps import NUMBERED_RANGE, REQUEST_SPAN, UNNUMBERED_RANGE, WARM_UP
+from hta_widgets.trace.model.training import BACKWARD_RANGE, KERNELS_OF_TRAINING
 
 
 def words(text: str) -> frozenset[str]:
@@ -207,6 +208,7 @@ READ_IN_CALLS: Final = tuple(
                 PREPROCESSING.pattern,
                 NUMBERED_RANGE.pattern,
                 UNNUMBERED_RANGE.pattern,
+                BACKWARD_RANGE.pattern,
                 WARM_UP.pattern,
             ),
         ),
@@ -234,6 +236,7 @@ READ_IN_KERNELS: Final = tuple(
         r"\b(?:dispatch|combine)\b",
         r"moe(?![a-z])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)|matmul_ogs|matmul_scatter",
         r"fused_moe_kernel",
+        KERNELS_OF_TRAINING.pattern,
     )
 )
 """Parts of kernel names that analyses read."""

@@ -7,31 +7,44 @@ from typing import Final
 
 import numpy as np
 
+from hta_widgets.grouping import distinct
 from hta_widgets.trace.model.events import Events, Kind
 
 FEWEST_BACKWARD: Final = 5
 """Fewest backward operators of a training recording: a single one may be the name of a user's own
 function."""
 
-_OPTIMIZER: Final = re.compile(r"Optimizer\.(step|zero_grad)#|aten::_fused_(?:adam|sgd)")
-_BACKWARD_RANGE: Final = re.compile(r"## backward")
+_SURE: Final = re.compile(
+    r"autograd::engine::|Optimizer\.(step|zero_grad)#|aten::_fused_(?:adam|sgd)"
+)
 _BACKWARD: Final = re.compile(
-    r"autograd::engine::evaluate_function|.*Backward\d+$"
-    r"|RegisterPostBackwardFunction$|_NoopSaveInputs$",
-    re.DOTALL,
+    r".*Backward\d+$|RegisterPostBackwardFunction$|_NoopSaveInputs$", re.DOTALL
 )
 """The last two are what FSDP and activation checkpoints do in the forward pass for the backward
 pass: a recording of 300 ms on two H100 ended before its backward pass."""
 
+BACKWARD_RANGE: Final = re.compile(r"(?<![^\W_])backward(?![^\W_])", re.IGNORECASE)
+"""A word in the name of a range: ``## backward ##``, ``backward_pass``, ``loss.backward()``."""
+
+KERNELS_OF_TRAINING: Final = re.compile(
+    r"(?<![a-z])backward|Backward|wgrad|_bwd_|\b(?:Fused)?Adam[A-Z_W]|\badamw?_"
+)
+"""Kernels of a backward pass or an optimizer, where no operators are recorded, as in most exports
+of Nsight Systems. ``dgrad`` is no sign of one: cuDNN's transposed convolutions have that name."""
+
 
 def trains(events: Events) -> bool:
     """Whether an optimizer or a backward pass is recorded."""
-    codes = events.name.codes[events.rows_of(Kind.CPU_OP, Kind.ANNOTATION)]
-    counts = np.bincount(codes) if codes.size else np.zeros(0, dtype=np.int64)
-    names, backward = events.name.values, 0
+    names, codes = events.name.values, events.name.codes
+    operators, ranges = (codes[events.rows_of(each)] for each in (Kind.CPU_OP, Kind.ANNOTATION))
+    counts, backward = np.bincount(np.append(operators, ranges)), 0
+    of_ranges = {*distinct(ranges).tolist()}
     for code in np.flatnonzero(counts).tolist():
         name = names[code]
-        if _OPTIMIZER.match(name) or _BACKWARD_RANGE.match(name):
+        if _SURE.match(name) or (code in of_ranges and BACKWARD_RANGE.search(name)):
             return True
         backward += int(counts[code]) if _BACKWARD.match(name) else 0
-    return backward >= FEWEST_BACKWARD
+    if operators.size:
+        return backward >= FEWEST_BACKWARD
+    kernels = events.rows_of(Kind.KERNEL)
+    return bool(events.named(kernels, KERNELS_OF_TRAINING).any())

@@ -148,10 +148,9 @@ def _of_inference(rank: Rank, named: _Named) -> KindName:
     steps = len(rank.steps.distinct)
     if named.is_request or (steps == 1 and not named.loads):
         return "request"
-    if steps:
-        return "inference steps"
-    has_operators = bool(rank.trace.events.rows_of(Kind.CPU_OP).size)
-    return "inference without marks" if has_operators else "unknown"
+    if not rank.trace.events.rows_of(Kind.CPU_OP).size:
+        return "unknown"  # training, too, may have no ranges or kernels whose names show it
+    return "inference steps" if steps else "inference without marks"
 
 
 def by_rank(words: Mapping[int, str]) -> str:

@@ -50,6 +50,7 @@ KINDS = [
     ([*WORK, host(0, 9, "## backward ##", cat="user_annotation")], "training"),
     ([*WORK, host(0, 9, "backward_pass", cat="user_annotation")], "training"),
     ([*WORK, host(0, 9, "loss.Backward()", cat="user_annotation"), OPERATOR], "training"),
+    ([*WORK, host(0, 9, "Thunk:#transpose(jvp(lm.apply))#", cat="user_annotation")], "training"),
     (
         [*WORK, host(0, 9, "feedbackward", cat="user_annotation"), OPERATOR],
         "inference without marks",

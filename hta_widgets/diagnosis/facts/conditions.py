@@ -254,6 +254,9 @@ _OF_PYTORCH: Final = re.compile(
 )
 """Names of PyTorch's operators and kernels in exports of Nsight Systems, also shortened ones."""
 
+_OF_XLA: Final = re.compile("XlaModule:#")
+"""Ranges of XLA, whose kernels may come from Triton as PyTorch's do."""
+
 _LAUNCHES: Final = re.compile("Launch")
 
 _SERVERS: Final = {Condition.VLLM, Condition.SGLANG, Condition.TENSORRT_LLM}
@@ -280,7 +283,8 @@ def conditions_of(
         found.add(Condition.REQUEST)
     if trace_format != KINETO:
         found.add(Condition.OTHER_RECORDER)
-        if not any(map(_OF_PYTORCH.search, events.name.values)):
+        names = events.name.values
+        if any(map(_OF_XLA.search, names)) or not any(map(_OF_PYTORCH.search, names)):
             found |= {Condition.NO_PYTORCH, *_of_loops(events)}
     if _frees_at_once(events):
         found.add(Condition.UNCACHED)

@@ -200,6 +200,7 @@ READ_IN_CALLS: Final = tuple(
                 f"^(?:{'|'.join(map(re.escape, (*COMPUTING, *MOVING)))})$",
                 r"^## Call CompiledFxGraph |^fallback_function$",
                 REQUEST_SPAN.pattern,
+                *(r"XlaModule:#hlo_module=", r",program_id=\d{1,9}#\Z"),
             ),
         ),
         (

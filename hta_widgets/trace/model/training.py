@@ -23,8 +23,9 @@ _BACKWARD: Final = re.compile(
 """The last two are what FSDP and activation checkpoints do in the forward pass for the backward
 pass: a recording of 300 ms on two H100 ended before its backward pass."""
 
-BACKWARD_RANGE: Final = re.compile(r"(?<![^\W_])backward(?![^\W_])", re.IGNORECASE)
-"""A word in the name of a range: ``## backward ##``, ``backward_pass``, ``loss.backward()``."""
+BACKWARD_RANGE: Final = re.compile(r"(?<![^\W_])backward(?![^\W_])|transpose\(jvp\(", re.IGNORECASE)
+"""Part of the name of a range: ``## backward ##``, ``backward_pass``, ``loss.backward()``; the
+second is what JAX calls it."""
 
 KERNELS_OF_TRAINING: Final = re.compile(
     r"(?<![a-z])backward|Backward|wgrad|_bwd_|\b(?:Fused)?Adam[A-Z_W]|\badamw?_"

@@ -369,6 +369,25 @@ def test_an_export_of_a_program_without_pytorch(tmp_path):
     assert not {C.NO_PYTORCH, C.OTHER_RECORDER} & known_of(job)
 
 
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("XlaModule:#hlo_module=jit_step,program_id=4#", {C.NO_PYTORCH}),
+        ("loss.backward", {C.TRAINING}),
+        ("forward", set()),
+    ],
+)
+def test_ranges_tell_jax_and_training(tmp_path, text, known):
+    """Both JAX and PyTorch run kernels of Triton."""
+    tables = {
+        nsys_export.KERNEL: [nsys_export.kernel(20, 50)],
+        nsys_export.NVTX: [nsys_export.nvtx(0, 60, text)],
+        nsys_export.STRINGS: nsys_export.strings("triton_softmax_2"),
+    }
+    job = open_trace(nsys_export.write_sqlite(tmp_path / "a.sqlite", tables), progress=False)
+    assert known_of(job) & {C.NO_PYTORCH, C.TRAINING} == known
+
+
 @pytest.mark.parametrize(("streams", "is_one"), [((7, 7), True), ((7, 8), False)])
 def test_programs_with_one_stream_need_no_events(tmp_path, streams, is_one):
     tables = {
@@ -437,7 +456,6 @@ RECORDED = {
     ),
     C.GRAPHS: (("cudaGraphLaunch", "hipGraphLaunch"), ("cudaGraphInstantiate",)),
     C.CAPTURING: (("cudaStreamBeginCapture",), ("cudaStreamGetCaptureInfo_v2",)),
-    C.TRAINING: (("autograd::engine::evaluate_function: MmBackward0",), ("aten::mm",)),
     C.VLLM: (("vllm::unified_attention", "vllm/worker.py(3): execute"), ("my_vllm",)),
     C.SGLANG: (("/opt/sglang/server.py(3): run",), ("sglang",)),
     C.AMD: (("hipLaunchKernel", "hipExtModuleLaunchKernel"), ("cudaLaunchKernel",)),

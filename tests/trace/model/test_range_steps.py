@@ -63,13 +63,22 @@ def test_names_that_count(tmp_path, text):
     assert any("the last step range, 10, is left out" in each for each in said)
 
 
-@pytest.mark.parametrize("name", ["step", "Iteration", "train_step", "Training step", "batch"])
+PROGRAM = "XlaModule:#hlo_module=pjit__wrapped_step_fn,program_id=40#"
+
+
+@pytest.mark.parametrize(
+    "name", ["step", "Iteration", "train_step", "Training step", "batch", PROGRAM, f"TSL:{PROGRAM}"]
+)
 def test_ranges_without_numbers_are_counted(tmp_path, name):
     assert rank_of(tmp_path, ranges([name] * 4)).steps.distinct == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize(
-    "name", ["forward", "step of optimizer", "backward_step", "steps", "epoch"]
+    "name",
+    [
+        *("forward", "step of optimizer", "backward_step", "steps", "epoch"),
+        "XlaModule:#hlo_module=gemm_fusion_dot.411#",  # tried, to choose a kernel
+    ],
 )
 def test_other_ranges_without_numbers_mark_no_steps(tmp_path, name):
     assert not len(rank_of(tmp_path, ranges([name] * 4)).steps)

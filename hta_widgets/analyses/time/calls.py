@@ -120,10 +120,8 @@ def captured_operators(rank: Rank) -> NDArray[np.object_]:
 
 def _cut_forest(rank: Rank) -> Mapping[str, NDArray[Any]]:
     """Columns of the forest; only the few ends that are cut are stored."""
-    events, columns = (
-        rank.trace.events,
-        dict(cut_forest(rank.trace.events, rank.parents, rank.names_of_marks)),
-    )
+    events = rank.trace.events
+    columns = dict(cut_forest(events, rank.parents, rank.names_of_marks))
     rows, end_ns = columns["rows"], columns.pop("cut_end_ns")
     cut = np.flatnonzero(end_ns != events.start_ns[rows] + events.duration_ns[rows])
     return {**columns, "cut": cut, "cut_end_ns": end_ns[cut]}

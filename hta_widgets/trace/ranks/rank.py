@@ -285,9 +285,10 @@ class Rank:
             return read_only(marks_of_steps(profiler, server, is_training=trains(events)))
         if len(profiler):
             return profiler
-        if len(ranges := range_steps(events)):
-            return read_only(ranges)
-        return read_only(optimizer_steps(events) if trains(events) else request_steps(events))
+        # a request holds more than the steps that it counts, such as what decodes its images
+        looks = (range_steps, optimizer_steps) if trains(events) else (request_steps, range_steps)
+        found = looks[0](events)
+        return read_only(found if len(found) else looks[1](events))
 
     @cached_property
     def names_of_marks(self) -> Mask:
@@ -458,7 +459,7 @@ class Rank:
         found = []
         if distinct and self.steps.source == "optimizer":
             found = [Notice(_BY_OPTIMIZER)]
-        elif self.steps.source == "range":
+        elif distinct and self.steps.source == "range":
             (name,) = self.trace.events.names_at(self.steps.rows[:1])
             name = name[:_NAME_CHARACTERS].replace("{", "(").replace("}", ")")
             found = [Notice(_BY_RANGES.format(name))]

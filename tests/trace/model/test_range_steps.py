@@ -142,7 +142,8 @@ def test_of_several_series_the_longest_counts(tmp_path):
     [
         (step(3, 0, 900), "ProfilerStep"),
         (host(0, 9, "execute_context_0(0)_generation_4(4)", cat="user_annotation"), "server"),
-        (host(0, 900, "model_inference", cat="user_annotation"), "range"),
+        (host(0, 900, "model_inference", cat="user_annotation"), "request"),
+        (host(0, 9, "Optimizer.step#SGD.step", cat="user_annotation"), "range"),
     ],
 )
 def test_which_marks_come_before(tmp_path, mark, source):

@@ -102,7 +102,7 @@ class UnknownStepError(HtaWidgetsError):
         )
         msg = f"{what} not analysed on the selected ranks; "
         if not steps:
-            return cls(f"{msg}they have no ProfilerSteps: leave steps out to analyse all time")
+            return cls(f"{msg}they have no steps: leave steps out to analyse all time")
         msg += f"their analysed steps are {number_ranges(steps)}"
         if missing[-1] > max(steps):
             msg += f" (the last is left out; {KEEPS_LAST_STEP} keeps it)"

@@ -82,9 +82,7 @@ def comparison_notices(sides: Sides, *, per_step: bool) -> tuple[str, ...]:
     """How much each job recorded, what it lacks, and whether to compare per step."""
     steps = {side.recording.steps / side.recording.ranks for side in sides}
     have_steps = all(side.recording.all_have_steps for side in sides)
-    advice = (
-        "the jobs have different numbers of ProfilerSteps; per_step=True compares them per step"
-    )
+    advice = "the jobs have different numbers of steps; per_step=True compares them per step"
     said = [notice for side in sides for notice in side.notices()]
     return (*([advice] if len(steps) > 1 and have_steps and not per_step else []), *said)
 
@@ -130,7 +128,7 @@ class Compare(Result):
     """Two jobs side by side; every delta is the second minus the first.
 
     Counts and times are means per rank or sums over the ranks, for the whole recording or per
-    ProfilerStep. Sums over the whole recording are int64, all others float.
+    step. Sums over the whole recording are int64, all others float.
 
     Attributes
     ----------
@@ -161,12 +159,12 @@ class Compare(Result):
         ``percent_of`` (``span`` or ``communication``), ``first_percent``, ``second_percent``,
         ``delta_percentage_points``. A rank with several GPUs counts the time of each.
     recorded : DataFrame
-        One row per job: ``job``, ``ranks``, ``steps`` (ProfilerSteps per rank), ``span_ns`` (per
+        One row per job: ``job``, ``ranks``, ``steps`` (number per rank), ``span_ns`` (per
         rank).
     first, second : str
         Names of the jobs.
     unit : str
-        What counts and times refer to, such as ``per rank and ProfilerStep``; empty for sums.
+        What counts and times refer to, such as ``per rank and step``; empty for sums.
     """
 
     kernels: pd.DataFrame
@@ -196,7 +194,7 @@ def compare(
     per : {"rank", "job"}
         Means over the ranks, to compare jobs of any size, or sums over them.
     per_step : bool
-        Divide by the number of ProfilerSteps, to compare recordings of any length; every rank must
+        Divide by the number of steps, to compare recordings of any length; every rank must
         have some.
     """
     sides = sides_of(first, second, ranks)
@@ -227,7 +225,7 @@ def _check(sides: Sides, per: str, *, per_step: bool) -> None:
     without = [side.name for side in sides if not side.recording.all_have_steps]
     if per_step and without:
         msg = (
-            "per_step=True needs ProfilerSteps on every rank of both jobs, but some are missing in "
+            "per_step=True needs steps on every rank of both jobs, but some are missing in "
             f"{' and '.join(without)}; use per_step=False"
         )
         raise ParameterError(msg)
@@ -246,7 +244,7 @@ def _shares(sides: Sides, per: str, *, per_step: bool) -> tuple[float, float] | 
 def _unit(sides: Sides, per: str, *, per_step: bool) -> str:
     """What counts and times refer to; empty for sums, and for means over a single rank."""
     several = any(len(side.ranks) > 1 for side in sides)
-    parts = ["rank"] * (per == "rank" and several) + ["ProfilerStep"] * per_step
+    parts = ["rank"] * (per == "rank" and several) + ["step"] * per_step
     return f"per {' and '.join(parts)}" if parts else ""
 
 
@@ -285,7 +283,7 @@ class Side:
         recorded = self.recording
         amount = (
             f"{_number_of(recorded.ranks, 'rank')} with "
-            f"{_number_of(recorded.steps / recorded.ranks, 'ProfilerStep')} and "
+            f"{_number_of(recorded.steps / recorded.ranks, 'step')} and "
             f"{duration(recorded.times_ns['span'] / recorded.ranks)} from the first to the last "
             f"GPU operation{' each' if recorded.ranks > 1 else ''}"
         )
@@ -320,7 +318,7 @@ def job_names(first: str, second: str) -> tuple[str, str]:
 
 
 def steps_differ(first: Job, second: Job) -> bool:
-    """Whether all ranks of both jobs have ProfilerSteps, but the jobs different numbers of them."""
+    """Whether all ranks of both jobs have steps, but the jobs different numbers of them."""
     steps = [recording(job, job.ranks) for job in (first, second)]
     per_rank = {each.steps / each.ranks for each in steps}
     return all(each.all_have_steps for each in steps) and len(per_rank) > 1
@@ -332,9 +330,9 @@ class Recording:
 
     ranks: int
     steps: int
-    """ProfilerSteps that are analysed, summed over the ranks."""
+    """Analysed steps, summed over the ranks."""
     all_have_steps: bool
-    """Every rank has a ProfilerStep."""
+    """Every rank has a step."""
     times_ns: Mapping[str, int]
     """Times of `TIMES` in ns, summed over the GPUs."""
 

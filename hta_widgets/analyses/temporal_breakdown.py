@@ -38,7 +38,7 @@ class TemporalBreakdown(Result):
         into ``copy_time_ns`` (copies and memsets run), ``communication_time_ns`` (communication
         runs without these, and nothing hides it) and ``other_time_ns``. ``operations`` (number of
         kernels, copies, memsets and whole graphs);
-        ``steps_ns`` (the analysed time, see `GpuTime`; 0 without ProfilerSteps) and its parts
+        ``steps_ns`` (the analysed time, see `GpuTime`; 0 without steps) and its parts
         ``steps_idle_ns`` (no work runs) and ``steps_compute_ns`` (a COMPUTATION kernel runs),
         int64 ns.
     """

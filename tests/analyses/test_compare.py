@@ -115,7 +115,7 @@ def test_finding_and_notices(before, after):
     )
     assert "takes 38 % less time than after: 62 µs" in compare(after, before).finding
     assert result.notices[0] == (
-        "before: 1 rank with no ProfilerSteps and 62 µs from the first to the last GPU operation"
+        "before: 1 rank with no steps and 62 µs from the first to the last GPU operation"
     )
     assert any(notice.startswith("after: 3 of 3 GPU operations") for notice in result.notices)
 
@@ -148,7 +148,7 @@ def test_ranks_are_averaged(tmp_path):
     assert compare(one, two, ranks=[0], per="job").kernels["delta_count"].tolist() == [0]
     assert "per rank" in compare(one, two).finding
     assert (
-        "two: 2 ranks with no ProfilerSteps and 10 µs from the first to the last GPU operation each"
+        "two: 2 ranks with no steps and 10 µs from the first to the last GPU operation each"
         in compare(one, two).notices
     )
 
@@ -173,7 +173,7 @@ def test_per_step(jobs_of_unequal_length):
     stepwise = compare(short, long, per_step=True)
     assert stepwise.kernels["total_second_ns"].tolist() == [50_000]
     assert stepwise.kernels["delta_total_ns"].tolist() == [0]
-    assert stepwise.unit == "per rank and ProfilerStep"
+    assert stepwise.unit == "per rank and step"
     assert not any("per_step=True" in each for each in stepwise.notices)
     of_job = compare(short, long, per="job", per_step=True)
     assert of_job.kernels["total_second_ns"].tolist() == [100_000]

@@ -31,7 +31,7 @@ def test_the_result_is_that_of_the_analysis(loaded: Job, other: Job):
 def test_jobs_of_unequal_length_are_compared_step_by_step(loaded: Job, other: Job):
     panel = ComparePanel(loaded, other)
     assert panel.per_step
-    assert panel.result.unit == "per rank and ProfilerStep"
+    assert panel.result.unit == "per rank and step"
     panel.per_step = False
     assert panel.result.unit == "per rank"
     assert not ComparePanel(loaded, loaded).per_step

@@ -51,7 +51,7 @@ LATE_NS: Final = 10_000_000
 class Window:
     """The analysed time: from the first analysed ProfilerStep to the end of the last.
 
-    It ends with the analysed GPU work if that is later. Without ProfilerSteps: from the first start
+    It ends with the analysed GPU work if that is later. Without steps: from the first start
     to the last end of calls and GPU work.
     """
 
@@ -139,7 +139,7 @@ class Window:
         CUDA graph recorded as a whole may compute, and counts like a computing kernel.
         `may_end_step` says what else a step may end with.
 
-        Without ProfilerSteps: from the first start to the last end of GPU work on the device, apart
+        Without steps: from the first start to the last end of GPU work on the device, apart
         from work that waits for work from before the recording.
 
         One more than there are steps, ascending, between ``start_ns`` and ``end_ns``.

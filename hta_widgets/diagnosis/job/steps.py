@@ -192,7 +192,7 @@ def _of_steps(facts: Columns, numbers: tuple[int, ...]) -> Columns:
 def compared_ranks(by_rank: Mapping[int, Columns]) -> tuple[int, ...]:
     """Ranks with GPU work that have a step in common, or most of them if not all have one.
 
-    A rank without ProfilerSteps is analysed as a whole, the others without their last step: next to
+    A rank without steps is analysed as a whole, the others without their last step: next to
     them, it would seem to compute longer. If all ranks have steps, but no two have the same, they
     number their steps differently, and are compared as whole recordings.
 

@@ -67,7 +67,7 @@ class Thread(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CutForest:
-    """CPU calls without ProfilerSteps, thread by thread in preorder; every subtree is one slice."""
+    """CPU calls without step marks, thread by thread in preorder; every subtree is one slice."""
 
     rows: Int32Array
     """Row of the call at each place."""

@@ -225,5 +225,5 @@ def test_steps_that_do_not_exist_are_not_all_of_the_time(tmp_path):
 
 def test_without_steps_none_can_be_asked_for(tmp_path):
     job = open_trace(write_training(tmp_path, 4, uneven, marks=False), progress=False)
-    with pytest.raises(UnknownStepError, match="they have no ProfilerSteps"):
+    with pytest.raises(UnknownStepError, match="they have no steps:"):
         diagnosis(job, steps=[1])

@@ -55,6 +55,8 @@ KINDS = [
         [*WORK, host(0, 9, "feedbackward", cat="user_annotation"), OPERATOR],
         "inference without marks",
     ),
+    ([*WORK, host(0, 9, "opt.step()", cat="user_annotation"), OPERATOR], "training"),
+    ([*WORK, host(0, 9, "opt.step()")], "inference without marks"),
     ([*WORK, host(0, 9, "backward")], "inference without marks"),  # an operator of that name
     # kernels, where no operators are recorded
     ([*WORK, kernel(0, 9, name="ampere_sgemm_wgrad")], "training"),

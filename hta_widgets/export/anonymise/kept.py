@@ -15,7 +15,7 @@ from hta_widgets.analyses.time.patterns import PREPROCESSING
 from hta_widgets.trace.model.formats import UNPROFILED_STEP
 from hta_widgets.trace.model.kernels import COMMUNICATION_NAMES, COMPUTATION_NAMES, MEMORY_NAMES
 from hta_widgets.trace.model.steps import NUMBERED_RANGE, REQUEST_SPAN, UNNUMBERED_RANGE, WARM_UP
-from hta_widgets.trace.model.training import BACKWARD_RANGE, KERNELS_OF_TRAINING
+from hta_widgets.trace.model.training import BACKWARD_RANGE, KERNELS_OF_TRAINING, OPTIMIZER_RANGE
 
 
 def words(text: str) -> frozenset[str]:
@@ -210,6 +210,7 @@ READ_IN_CALLS: Final = tuple(
                 NUMBERED_RANGE.pattern,
                 UNNUMBERED_RANGE.pattern,
                 BACKWARD_RANGE.pattern,
+                OPTIMIZER_RANGE.pattern,
                 WARM_UP.pattern,
             ),
         ),

@@ -15,6 +15,7 @@ from hta_widgets.intervals import Times
 from hta_widgets.lazy_modules import pd
 from hta_widgets.trace.model.events import GPU_SIDE, LAUNCH_CALLS, Events, Kind, KindSet, fitting
 from hta_widgets.trace.model.server_steps import ServerSteps
+from hta_widgets.trace.model.training import OPTIMIZER_RANGE
 
 STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})(?!\d)")
 """Names of step marks, with a step number that fits into 64 bits."""
@@ -176,7 +177,8 @@ def optimizer_steps(events: Events) -> StepMarks:
     were on a span with the start of the loader's workers.
     """
     names = enumerate(events.name.values)
-    rows = _annotations(events, [code for code, name in names if OPTIMIZER_STEP.fullmatch(name)])
+    is_step = (OPTIMIZER_STEP.fullmatch, OPTIMIZER_RANGE.search)
+    rows = _annotations(events, [code for code, name in names if any(f(name) for f in is_step)])
     threads = {*zip(events.pid[rows].tolist(), events.tid[rows].tolist(), strict=True)}
     until_ns = np.maximum.accumulate(np.append(-1, events.ends_of(rows)))[:-1]
     rows = rows[events.start_ns[rows] >= until_ns]

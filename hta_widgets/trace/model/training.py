@@ -27,6 +27,11 @@ BACKWARD_RANGE: Final = re.compile(r"(?<![^\W_])backward(?![^\W_])|transpose\(jv
 """Part of the name of a range: ``## backward ##``, ``backward_pass``, ``loss.backward()``; the
 second is what JAX calls it."""
 
+OPTIMIZER_RANGE: Final = re.compile(
+    r"\A(?:opt(?:im(?:izer)?)?[ _.-]?step(?:\(\))?|optim(?:izer)?)\Z", re.IGNORECASE
+)
+"""Names of a program's own ranges around the step of its optimizer, such as ``opt.step()``."""
+
 KERNELS_OF_TRAINING: Final = re.compile(
     r"(?<![a-z])backward|Backward|wgrad|_bwd_|\b(?:Fused)?Adam[A-Z_W]|\badamw?_"
 )
@@ -42,7 +47,9 @@ def trains(events: Events) -> bool:
     of_ranges = {*distinct(ranges).tolist()}
     for code in np.flatnonzero(counts).tolist():
         name = names[code]
-        if _SURE.match(name) or (code in of_ranges and BACKWARD_RANGE.search(name)):
+        if _SURE.match(name):
+            return True
+        if code in of_ranges and (BACKWARD_RANGE.search(name) or OPTIMIZER_RANGE.search(name)):
             return True
         backward += int(counts[code]) if _BACKWARD.match(name) else 0
     if operators.size:

@@ -80,8 +80,8 @@ _MARKS: Final[Mapping[StepSource, str]] = {
 _BY_RANGES: Final = "no ProfilerSteps are recorded: ranges such as '{}' mark the steps"
 _NAME_CHARACTERS: Final = 40
 _BY_OPTIMIZER: Final = (
-    "no ProfilerSteps are recorded: steps last from the end of one Optimizer.step to the end of "
-    "the next"
+    "no ProfilerSteps are recorded: steps last from the end of one step of the optimizer to the "
+    "end of the next"
 )
 _REUSED: Final = (
     "{} of {} GPU operations share their correlation id with several launches, so it is not known "

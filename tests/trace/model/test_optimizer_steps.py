@@ -45,7 +45,9 @@ def test_a_step_lasts_from_the_end_of_an_optimizers_to_the_next(tmp_path):
     assert rank.steps.start_ns.tolist() == [first_ns + 200_000 * turn for turn in range(5)]
     assert rank.steps.end_ns.tolist()[:-1] == rank.steps.start_ns.tolist()[1:]
     said = [str(each) for each in rank.notices]
-    assert any("from the end of one Optimizer.step to the end of the next" in each for each in said)
+    assert any(
+        "from the end of one step of the optimizer to the end of the next" in each for each in said
+    )
     assert any("the last training step, 5, is left out" in each for each in said)
 
 
@@ -54,6 +56,18 @@ def test_a_step_has_the_work_of_its_turn(tmp_path):
     assert steps["step"].tolist() == [1, 2, 3, 4]
     assert steps["gpu_work"].tolist() == [2, 2, 2, 2]
     assert steps["period_ns"].tolist()[1:] == [200_000] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        *((name, 5) for name in ("opt.step()", "optimizer", "Optimizer step", "optim_step")),
+        *((name, 0) for name in ("opt", "my optimizer", "optimizer.zero_grad()", "optimize")),
+    ],
+)
+def test_ranges_of_the_program_around_its_optimizer(tmp_path, name, count):
+    """As in recordings of Nsight Systems, in which PyTorch writes none."""
+    assert len(rank_of(tmp_path, turns(6, name)).steps) == count
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from itertools import pairwise
 
 import pandas as pd
@@ -227,3 +228,29 @@ def test_a_job_that_counts_its_steps_has_the_verdict_of_profiler_steps(tmp_path)
     )
     assert expected
     assert found == expected
+
+
+def test_what_is_lost_between_the_ranges_belongs_to_the_next_one(tmp_path):
+    """Most loops ask their loader for the next batch outside the range."""
+    write_sample(tmp_path / "profiler", ranks=2, steps=6, progress=False)
+    (tmp_path / "own").mkdir()
+    for path in (tmp_path / "profiler").glob("*.json.gz"):
+        trace = json.loads(gzip.decompress(path.read_bytes()))
+        events = [each for each in trace["traceEvents"] if each["ph"] == "X"]
+        loads = [each for each in events if "DataLoader" in each["name"]]
+        for mark in events:
+            if mark["name"].startswith("ProfilerStep#") and mark["cat"] == "user_annotation":
+                mark["name"] = mark["name"].replace("ProfilerStep#", "iteration ")
+                end = mark["ts"] + mark["dur"]
+                inside = [each for each in loads if mark["ts"] <= each["ts"] < end]
+                mark["ts"] = max(each["ts"] + each["dur"] for each in inside)
+                mark["dur"] = end - mark["ts"]
+        text = json.dumps(trace).encode()
+        (tmp_path / "own" / path.name).write_bytes(gzip.compress(text, 1))
+    jobs = [open_trace(tmp_path / name, progress=False) for name in ("profiler", "own")]
+    assert jobs[1].rank(0).steps.source == "range"
+    expected, found = (
+        {each.cause: each.recoverable_ms for each in diagnose(job).findings} for job in jobs
+    )
+    assert "input_starvation" in expected
+    assert found == pytest.approx(expected, rel=0.02)

@@ -231,9 +231,7 @@ def _diagnosed(
         cpu_work=on_cpu,
         gpu_bound=GpuBound.of(context, sure, sure_ms) if shares else None,
         phase=scope.phase,
-        left_out_steps=tuple(
-            each for each in context.all_steps.numbers if each not in outcome.kept.numbers
-        ),
+        left_out_steps=tuple(sorted({*context.all_steps.numbers} - {*outcome.kept.numbers})),
         status=_status(context, outcome) if priced else "not_applicable",
         health=context.health,
         unrecorded_ns=beyond_ns,

@@ -450,11 +450,11 @@ def slow_step_notices(
     """
     together = context.all_steps
     named = {step for finding in findings for step in finding.steps} | {*unsound}
-    left_out = [each for each in together.numbers if each not in kept.numbers]
-    silent = [each for each in left_out if each not in named]
+    not_lost = named | {*kept.numbers}
+    silent = [each for each in together.numbers if each not in not_lost]
     if not silent or not kept.period_ns:
         return
-    lost = together.without([each for each in together.numbers if each not in silent])
+    lost = together.without({*together.numbers} - {*silent})
     excess_ns = lost.period_ns - kept.period_ns
     which = named_numbers("step", silent)
     share = len(silent) * excess_ns / (len(together.numbers) * together.period_ns)

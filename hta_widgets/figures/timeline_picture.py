@@ -28,6 +28,10 @@ MOST_LANES: Final = 16
 
 _LEFT, _HEAD, _GAP = 64, 18, 4
 _LANE, _RAIL = 16, 2
+_NARROWEST: Final = 2
+"""Least mean width (px) of steps that are drawn one by one: 20,000 time steps of a simulation took
+all of the picture's bytes, and it was left out."""
+
 _COLUMNS: Final = (348, 232, 116, 58)
 """Numbers of columns, tried in turn until the picture is small enough."""
 
@@ -126,6 +130,12 @@ def _steps(result: Timeline, rank: int) -> Iterator[str]:
     start, end = result.lanes.analysed
     scale = (WIDTH - _LEFT) / (end - start)
     rows = result.steps[result.steps["rank"] == rank]
+    if len(rows) * _NARROWEST > WIDTH - _LEFT:
+        ends = _LEFT + (rows[["start_ns", "end_ns"]].iloc[[0, -1]].to_numpy() - start) * scale
+        x, width = float(ends.min()), float(np.ptp(ends))
+        yield element("path", d=_box(x, 0, width, _HEAD), fill_opacity=".08")
+        yield label(f"{len(rows):,} steps", x + 4, _HEAD / 2)
+        return
     for place, (step, first, last) in enumerate(
         rows[["step", "start_ns", "end_ns"]].itertuples(index=False)
     ):

@@ -195,10 +195,10 @@ export function giveWidth(pixels: number): void {
   Object.defineProperty(HTMLElement.prototype, "clientWidth", { configurable: true, get: () => pixels });
 }
 
-/** Give every canvas a context, whose texts are listed, and draw at once. */
-export function giveCanvas(drawn: string[]): void {
+/** Give every canvas a context, whose texts are listed when drawn or measured, and draw at once. */
+export function giveCanvas(drawn: string[], measured: string[] = []): void {
   const known: Record<string, unknown> = {
-    measureText: (text: string) => ({ width: text.length * 6 }),
+    measureText: (text: string) => ({ width: 6 * text.length, at: measured.push(text) }),
     fillText: (text: string) => drawn.push(text),
     canvas: null,
   };

@@ -298,12 +298,13 @@ test("an answer is read at any offset, and its events are found by time", () => 
 // The widget
 
 const drawn: string[] = [];
+const measured: string[] = [];
 
 beforeEach(() => {
   drawn.length = 0;
   document.body.replaceChildren();
   giveWidth(GUTTER + 1000);
-  giveCanvas(drawn);
+  giveCanvas(drawn, measured);
 });
 
 afterEach(() => vi.restoreAllMocks());
@@ -366,6 +367,14 @@ test("ranks, steps and axis are drawn from what the model carries, without a ker
   expect(drawn).toContain("step 10  400\u00a0ns");
   expect(el.querySelector(".hta-legend")?.textContent).toBe("compute");
   expect(el.querySelector("canvas")?.getAttribute("aria-label")).toContain("2 ranks");
+});
+
+test("of thousands of steps, none is measured that is too narrow for a text", async () => {
+  const steps = Array.from({ length: 5000 }, (_, at): [number, number, number] => [at, at / 5, (at + 1) / 5]);
+  measured.length = 0;
+  await show({ _timeline: { ...layout(), ranks: layout().ranks.map((rank) => ({ ...rank, steps })) } });
+  expect(measured.length).toBeGreaterThan(0);
+  expect(measured.filter((text) => text.startsWith("step"))).toEqual([]);
 });
 
 test("the threads of the first rank are open where no rank has GPU work", async () => {

@@ -166,6 +166,25 @@ def test_that_of_many_ranks_stays_small(many):
     assert f"rank {MOST_LANES - 1}<" in picture
 
 
+def test_the_picture_of_thousands_of_steps_counts_them(tmp_path):
+    """Boxes of each of 20,000 time steps took all of its bytes, and there was no picture."""
+    events = [
+        event
+        for number in range(5000)
+        for event in (
+            host(10 * number, 9, f"step {number}", cat="user_annotation"),
+            call(10 * number + 1, 1, number + 1),
+            kernel(10 * number + 3, 5, correlation=number + 1),
+        )
+    ]
+    panel = TimelinePanel(open_trace(write(tmp_path / "trace.json", events), progress=False))
+    picture = timeline_picture(panel.result)
+    assert ">4,999 steps<" in picture
+    assert "step 17" not in picture
+    assert len(picture.encode()) < 10_000
+    panel.close()
+
+
 def test_bands_of_a_window_are_those_of_all_ranks(many):
     layout, lanes = many._timeline, many.result.lanes
     first, last = layout["home"]

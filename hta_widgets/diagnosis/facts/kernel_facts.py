@@ -170,7 +170,7 @@ def computing_kernels(rank: Rank) -> GpuWork:
 
 EXPERT_KERNELS: Final = re.compile(
     r"^(?!triton_(?:[a-z]{3}_)?fused_).*(?:"  # not what Inductor puts next to them
-    r"moe(?![a-z])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)(?!::)|m_grouped_"
+    r"moe(?![^\W\d_])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)(?!::)|m_grouped_"
     r"|matmul_ogs|matmul_scatter)",
     re.IGNORECASE,
 )

@@ -103,8 +103,10 @@ class _Marks:
 
     def of_steps(self, of_marks: Int64Array) -> Int64Array:
         """Sum over the marks of each step."""
-        sums = [int(of_marks[self.number == step].sum()) for step in self.steps.tolist()]
-        return np.array(sums, dtype=np.int64)
+        sums = np.zeros(self.steps.size, dtype=np.int64)
+        counts = np.isin(self.number, self.steps)
+        np.add.at(sums, np.searchsorted(self.steps, self.number[counts]), of_marks[counts])
+        return sums
 
 
 def _covered(calls: Calls, chosen: Mask) -> Intervals:

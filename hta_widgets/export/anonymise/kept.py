@@ -236,9 +236,9 @@ READ_IN_KERNELS: Final = tuple(
         r"^triton_|memset|fill_?buffer|^void\s+nccl",
         r"send|recv|broadcast|barrier|reduce|gather|scatter",
         r"\b(?:dispatch|combine)\b",
-        r"moe(?![a-z])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)|matmul_ogs|matmul_scatter",
+        r"moe(?![^\W\d_])|expert|group(?:ed)?_?(?:gemm|mm|problem|masked)|matmul_ogs|matmul_scatter",
         r"fused_moe_kernel",
-        KERNELS_OF_TRAINING.pattern,
+        *KERNELS_OF_TRAINING.pattern.split("|"),  # each alone, as they overlap
     )
 )
 """Parts of kernel names that analyses read."""

@@ -15,7 +15,7 @@ FEWEST_BACKWARD: Final = 5
 function."""
 
 _SURE: Final = re.compile(
-    r"autograd::engine::|Optimizer\.(step|zero_grad)#|aten::_fused_(?:adam|sgd)"
+    r"^autograd::engine::|Optimizer\.(step|zero_grad)#|aten::_fused_(?:adam|sgd)"
 )
 _BACKWARD: Final = re.compile(
     r".*Backward\d+$|RegisterPostBackwardFunction$|_NoopSaveInputs$", re.DOTALL
@@ -33,7 +33,7 @@ OPTIMIZER_RANGE: Final = re.compile(
 """Names of a program's own ranges around the step of its optimizer, such as ``opt.step()``."""
 
 KERNELS_OF_TRAINING: Final = re.compile(
-    r"(?<![a-z])backward|Backward|wgrad|_bwd_|\b(?:Fused)?Adam[A-Z_W]|\badamw?_"
+    r"[Bb]ackward|[Bb]wd|wgrad|\b(?:Fused)?Adam[A-Z_W]|\badamw?_"
 )
 """Kernels of a backward pass or an optimizer, where no operators are recorded, as in most exports
 of Nsight Systems. ``dgrad`` is no sign of one: cuDNN's transposed convolutions have that name."""

@@ -20,7 +20,8 @@ export function paintSteps(painter: Painter): void {
   if (row && scene.layout.ranks.length > 1 && row.steps.length > 0)
     painter.text(`rank ${row.rank}`, 4, HEAD / 2, look.quiet, GUTTER - 6);
   painter.clipped(GUTTER, 0, painter.width - GUTTER, HEAD, () => {
-    for (const [place, step] of (row?.steps ?? []).entries()) paintStep(painter, step, place);
+    for (const [place, step] of (row?.steps ?? []).entries())
+      if (painter.x(step[2]) > GUTTER && painter.x(step[1]) < painter.width) paintStep(painter, step, place);
   });
   painter.fill(look.line, GUTTER, HEAD, painter.width - GUTTER, 1);
 }
@@ -34,6 +35,7 @@ function paintStep(painter: Painter, [number, start, end]: Step, place: number):
   const name = number < 0 ? "GPU span" : `step ${number}`;
   const left = Math.max(from, GUTTER) + 5;
   const room = Math.min(to, painter.width) - left - 4;
+  if (room < 4) return; // measuring 60,000 texts in each frame stalled the page
   const long = `${name}  ${duration(end - start)}`;
   const text = [long, name, `${number}`].find((each) => context.measureText(each).width <= room);
   if (text && number >= -1) painter.text(text, left, HEAD / 2 + 0.5, look.ink);
@@ -45,7 +47,8 @@ export function paintGrid(painter: Painter): void {
   for (const { ns } of axisTicks(painter)) line(look.faint, painter.x(ns));
   if (scene.aligned) return;
   const row = scene.layout.ranks[0];
-  for (const [, start] of row?.steps ?? []) line(look.line, painter.x(start) - 1);
+  for (const [, start, end] of row?.steps ?? [])
+    if (painter.x(end) - painter.x(start) > 3) line(look.line, painter.x(start) - 1); // or it hides the lanes
 }
 
 function axisTicks(painter: Painter) {

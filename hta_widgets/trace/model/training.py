@@ -33,7 +33,7 @@ OPTIMIZER_RANGE: Final = re.compile(
 """Names of a program's own ranges around the step of its optimizer, such as ``opt.step()``."""
 
 KERNELS_OF_TRAINING: Final = re.compile(
-    r"[Bb]ackward|[Bb]wd|wgrad|\b(?:Fused)?Adam[A-Z_W]|\badamw?_"
+    r"backward|Backward|bwd|Bwd|wgrad|\b(?:Fused)?Adam[A-Z_W]|\badamw?_"
 )
 """Kernels of a backward pass or an optimizer, where no operators are recorded, as in most exports
 of Nsight Systems. ``dgrad`` is no sign of one: cuDNN's transposed convolutions have that name."""

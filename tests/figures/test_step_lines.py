@@ -170,3 +170,13 @@ def test_kinds_of_transfers_are_named(job):
 def test_a_window_shorter_than_a_nanosecond_shows_one(job):
     figure = queue_figure(queue_length(job), window_us=[1, 1.0001]).figure()
     assert list(figure.layout.xaxis.range) == [1, 1.001]
+
+
+def test_ticks_are_those_of_the_window():
+    """A stream with 20 operations at most had the ticks 0, 0.5 and 1 where it has one or none."""
+    lines = StepLines([line([0, 1000, 2000, 3000], [20, 1, 0, 0])])
+    axes = [
+        step_lines(lines, window_us=window).figure().layout.yaxis
+        for window in ([0, 3], [1, 2], [2, 3])
+    ]
+    assert [(each.dtick, each.tickvals) for each in axes] == [(None, None), (1, None), (None, (0,))]

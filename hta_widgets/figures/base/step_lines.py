@@ -145,7 +145,13 @@ def step_lines(
             for place, line in zip(strips.tolist(), drawn, strict=True)
             if not line.beside
         ],
-        **_value_axes([line.values for line in drawn if not line.beside]),
+        **_value_axes(
+            [
+                line.values[positions]
+                for line, positions in zip(drawn, chosen, strict=True)
+                if not line.beside
+            ]
+        ),
     )
 
 
@@ -229,9 +235,11 @@ def _value_axes(values: Sequence[NDArray[Any]]) -> dict[str, Any]:
 
 
 def _whole_ticks(values: NDArray[Any]) -> dict[str, Any]:
-    """Whole ticks for counts up to two, where plotly would also tick fractions."""
-    is_few = values.dtype.kind in "iu" and values.max(initial=0) <= 2  # noqa: PLR2004
-    return {"dtick": 1} if is_few else {}
+    """Whole ticks for counts up to two, where plotly would also tick fractions; 0 for none."""
+    most = values.max(initial=0)
+    if most <= 0:
+        return {"tickvals": [0]}
+    return {"dtick": 1} if values.dtype.kind in "iu" and most <= 2 else {}  # noqa: PLR2004
 
 
 def _two_ticks(values: NDArray[Any]) -> dict[str, Any]:

@@ -22,9 +22,10 @@ STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,18})(?!\d)")
 
 
 NUMBERED_RANGE = re.compile(
-    r"((?:step|iter(?:ation)?|batch)s?)[\W_]{0,4}(\d{1,9})\Z", re.IGNORECASE
+    r"((?:step|iter(?:ation)?|batch|frame|request|token)s?)[\W_]{0,4}(\d{1,9})\Z", re.IGNORECASE
 )
-"""End of the names of ranges that count a loop: ``iteration7``, ``train_step 12``, ``Step::3``."""
+"""End of the names of ranges that count a loop: ``iteration7``, ``train_step 12``, ``Step::3``. Any
+word would take the layers of a single pass for steps."""
 
 UNNUMBERED_RANGE = re.compile(
     r"\A(?:train(?:ing)?[ _-]?)?(?:step|iter(?:ation)?|batch)\Z", re.IGNORECASE

@@ -54,6 +54,7 @@ def rank_of(folder, marks, others=()):
     [
         *("iteration{}", "iteration_{}", "Iteration: {}", "iter#{}", "iterations{}", "STEP {}"),
         *("step_{}", "Step::{}", "train_step_{}", "Training step {}", "epoch 0 batch {}"),
+        *("frame {}", "request-{}", "decode token {}"),
     ],
 )
 def test_names_that_count(tmp_path, text):
@@ -108,6 +109,7 @@ def test_names_that_count_nothing(name):
         ranges(numbered("warmup step {}")),
         ranges(numbered("Warm-up Step {}")),
         ranges(numbered("layer {}")),
+        ranges(numbered("epoch {}")),
     ],
 )
 def test_ranges_that_mark_no_steps(tmp_path, marks):

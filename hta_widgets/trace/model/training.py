@@ -17,6 +17,8 @@ function."""
 _SURE: Final = re.compile(
     r"^autograd::engine::|Optimizer\.(step|zero_grad)#|aten::_fused_(?:adam|sgd)"
 )
+"""What a single call of shows it: autograd's engine, and optimizers of PyTorch."""
+
 _BACKWARD: Final = re.compile(
     r".*Backward\d+$|RegisterPostBackwardFunction$|_NoopSaveInputs$", re.DOTALL
 )
@@ -24,8 +26,8 @@ _BACKWARD: Final = re.compile(
 pass: a recording of 300 ms on two H100 ended before its backward pass."""
 
 BACKWARD_RANGE: Final = re.compile(r"(?<![^\W_])backward(?![^\W_])|transpose\(jvp\(", re.IGNORECASE)
-"""Part of the name of a range: ``## backward ##``, ``backward_pass``, ``loss.backward()``; the
-second is what JAX calls it."""
+"""Part of the name of a range: ``## backward ##``, ``backward_pass``, ``loss.backward()``, and what
+JAX calls it."""
 
 OPTIMIZER_RANGE: Final = re.compile(
     r"\A(?:opt(?:im(?:izer)?)?[ _.-]?step(?:\(\))?|optim(?:izer)?)\Z", re.IGNORECASE

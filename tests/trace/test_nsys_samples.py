@@ -23,7 +23,7 @@ MS = 1_000_000
 
 PROGRAM, MATHS, SYSTEM, PYTHON = "/home/me/solver", "libopenblas.so.0", "libc.so.6", "python3.12"
 FUNCTIONS = {
-    "own": ("update(float*, int)", PROGRAM),
+    "own": ("update(float*, int) const [clone .part.0]", PROGRAM),
     "main": ("main", PROGRAM),
     "of compiler": ("float std::generate_canonical<float, 24ul>(int&)", PROGRAM),
     "of a library": ("gemm_thread_n", MATHS),
@@ -164,6 +164,18 @@ def test_samples_share_the_interval_that_holds_them(drawn, edges, period_ns):
         for name in held:
             expected[name] += min((end - start) / len(held), period_ns)
     assert found == pytest.approx({name: ns for name, ns in expected.items() if ns}, abs=0.51)
+
+
+@pytest.mark.parametrize(("until", "is_told"), [(82, True), (64, True), (59, False)])
+def test_functions_of_which_none_has_half_are_named_together(tmp_path, until, is_told):
+    """Next to pages of managed memory that move, all of it seemed to be page faults."""
+    stacks = [(at, (("own", "main")[at % 2],)) for at in range(12, until)]
+    (found,) = diagnosed(tmp_path, *stacks)
+    assert ("by CPU samples, the host is in update (" in found.sentence) == is_told
+    if is_told:
+        assert " of the idle time), main (" in found.sentence
+        share = 100 * (until - 12) / 99
+        assert found.evidence["sampled_percent"] == pytest.approx(share, abs=1.5)
 
 
 def diagnosed(folder: Path, *stacks: Stack, first_ms: int = 10):

@@ -262,6 +262,15 @@ def _unexplained(context: Context, ranks: Sequence[int]) -> list[HotPath]:
     return [part for part in left if part.whole_ns > 0]
 
 
+def sampled_functions(context: Context, ranks: Sequence[int]) -> list[tuple[str, float]]:
+    """Functions in which that idle time passes by samples of the CPU, and its fraction in each."""
+    parts, own_ns = _unexplained(context, ranks), Counter[str]()
+    for part in parts:
+        own_ns.update({name: part.own_ns.get(name, 0) for name in part.sampled})
+    whole_ns = max(sum(part.whole_ns for part in parts), 1)
+    return [(name, ns / whole_ns) for name, ns in own_ns.most_common()]
+
+
 def largest_known(context: Context, ranks: Sequence[int]) -> tuple[str, float]:
     """The recorded call inside which most of that idle time passes, and its fraction.
 

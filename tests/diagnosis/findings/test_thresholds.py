@@ -53,6 +53,7 @@ NO_THRESHOLDS = {
         "proof.MARGIN",
         "what._ROUNDED_NS",
         "proof.SEEN_AT_ONCE",
+        "cause_not_found._MOST_SAMPLED",
         "gpu_bound._NAMED",
         "largest_kernels._NAMED",
         "shape_facts.MOST_LISTED",

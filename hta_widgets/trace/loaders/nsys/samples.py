@@ -30,6 +30,11 @@ _OF_LANGUAGE: Final = re.compile(r"(?:^|[\s*&])(?:std|__gnu_cxx)::")
 """Functions that a compiler put into the program, such as ``float std::generate_canonical<…>(…)``:
 of a benchmark that filled a matrix, they had 11,500 of 12,100 samples, and what called them 600."""
 
+_QUALIFIERS: Final = re.compile(
+    r"(?<=\))(?: const| volatile| noexcept| &{1,2}| \[clone \S{1,40}\])+\Z"
+)
+"""What follows the signature of some functions: ``Results::print(int) const``."""
+
 _OF_TOOLS: Final = re.compile(
     r"^(?:0x|__cudart|libcudart_static|cudaError cuda|NSYS_|_?Py[A-Z_]|\[|_start$|_init$|$)"
 )
@@ -74,7 +79,7 @@ def _functions(
     kinds = grouped(frames["symbol"], frames["module"])
     symbols, modules = (frames[name][kinds.first].tolist() for name in ("symbol", "module"))
     texts = tables.strings({*symbols, *modules})
-    names = [plain_name(texts.get(symbol, "")) for symbol in symbols]
+    names = [plain_name(_QUALIFIERS.sub("", texts.get(symbol, ""))) for symbol in symbols]
     classes = [
         _class_of(name, texts.get(module, "")) for name, module in zip(names, modules, strict=True)
     ]
